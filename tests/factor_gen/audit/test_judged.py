@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from factor_gen.audit.judged import PROMPTS, YesOrNo, judge_rows, judge_types, open_judge
+from factor_gen.audit.judged import YesOrNo, judge_rows, judge_types, open_judge
 from judges.answers import Answer
 from judges.judge import Judge
 from judges.typed import ParsedReply, read_reply
+from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.errors import ConfigError
 from tests.factor_gen.audit.rows import factor_row, synthetic_rows
 from tests.judges.server import Act, JudgeServer
@@ -26,7 +27,7 @@ class PlainWordJudge:
 
     def __init__(self) -> None:
         """Create a judge that was asked nothing."""
-        self.num_subjects: dict[str, int] = {}
+        self.num_contradictions: dict[str, int] = {}
         """How many contradictions it was asked about, by prompt."""
 
     def ask_typed(
@@ -38,7 +39,7 @@ class PlainWordJudge:
         samples: int,
     ) -> list[list[ParsedReply[YesOrNo]]]:
         """Return one reply for each subject."""
-        self.num_subjects[prompt_name] = len(subjects)
+        self.num_contradictions[prompt_name] = len(subjects)
         return [
             [read_reply(Answer(self._answer(subject["contradiction"])), reply, {})]
             for subject in subjects
@@ -52,44 +53,43 @@ class PlainWordJudge:
         return json.dumps({"reason": "so", "answer": answer})
 
 
-@pytest.fixture
-def plain_word_judge() -> PlainWordJudge:
-    """Return a judge that was asked nothing."""
-    return PlainWordJudge()
+def make_rows(*contradictions: str, count: int) -> list[Row]:
+    """Return rows with the same contradictions, each of another document."""
+    return [factor_row("It is so.", *contradictions, doc_id=str(number)) for number in range(count)]
 
 
-TEN_ROWS = [
-    factor_row("It is so.", "A plain one.", "A false one.", "An odd one.", doc_id=str(number))
-    for number in range(10)
-]
-"""Rows with a contradiction for each of the three answers of `PlainWordJudge`."""
+def test_every_contradiction_of_the_drawn_rows_is_judged() -> None:
+    """Four of ten rows are drawn, and each has three contradictions."""
+    rows = make_rows("A plain one.", "A false one.", "An odd one.", count=10)
+    judge = PlainWordJudge()
+
+    judge_rows(judge, rows, seed=0, count=4)
+
+    assert judge.num_contradictions == {
+        "contradicts": 4 * 3,
+        "fluent": 4 * 3,
+        "consistent": 4 * 3,
+    }
 
 
-def test_every_contradiction_of_the_drawn_rows_is_judged_for_every_property(
-    plain_word_judge: PlainWordJudge,
-) -> None:
-    """Four rows are drawn, which have twelve contradictions."""
-    properties = judge_rows(plain_word_judge, TEN_ROWS, seed=0, count=4)
+def test_share_of_a_property_counts_only_readable_answers() -> None:
+    """The judge says yes to "plain" and no to "false". Its answer to "odd" cannot be read."""
+    rows = make_rows("A plain one.", "A false one.", "An odd one.", count=10)
 
-    assert plain_word_judge.num_subjects == {"contradicts": 12, "fluent": 12, "consistent": 12}
-    assert [judged.name for judged in properties] == list(PROMPTS)
+    properties = judge_rows(PlainWordJudge(), rows, seed=0, count=4)
 
-
-def test_share_of_a_property_counts_only_readable_answers(
-    plain_word_judge: PlainWordJudge,
-) -> None:
-    """In each of the four drawn rows, two answers can be read, one of which is yes."""
-    for judged in judge_rows(plain_word_judge, TEN_ROWS, seed=0, count=4):
-        assert judged.scored == 8
+    assert [judged.name for judged in properties] == ["non-factual", "fluent", "self-consistent"]
+    for judged in properties:
+        assert judged.scored == 4 * 2
         assert judged.share.value == 0.5
 
 
-def test_unreadable_answers_are_counted_by_reason(
-    plain_word_judge: PlainWordJudge,
-) -> None:
-    """One contradiction of each of the four rows has an answer without JSON."""
-    for judged in judge_rows(plain_word_judge, TEN_ROWS, seed=0, count=4):
-        assert judged.unscored == {"no JSON object": 4}
+def test_unreadable_answers_are_counted_by_reason() -> None:
+    """The judge's answer to the contradiction with "odd" has no JSON."""
+    rows = make_rows("A plain one.", "A false one.", "An odd one.", count=10)
+
+    for judged in judge_rows(PlainWordJudge(), rows, seed=0, count=4):
+        assert judged.unscored == {"no JSON object": 4 * 1}
 
 
 @pytest.fixture

@@ -123,7 +123,7 @@ def contradiction(error_type: str, old: str, new: str) -> dict[str, Any]:
 def test_keys_that_were_not_asked_for_are_ignored() -> None:
     reply = read_answer({"contradictions": [contradiction(ENTITY, "mill", "inn")], "note": "ok"})
 
-    [candidate] = candidates_of_reply(reply, EXAMPLE, 2).candidates
+    [candidate] = candidates_of_reply(reply, EXAMPLE, most_per_type=2).candidates
 
     assert candidate.text == "The inn burned in 1903."
 
@@ -156,15 +156,19 @@ def test_keys_that_were_not_asked_for_are_ignored() -> None:
 def test_unusable_contradictions_are_counted(
     contradictions: list[dict[str, Any]], lost: dict[str, int]
 ) -> None:
-    parsed = candidates_of_reply(read_answer({"contradictions": contradictions}), EXAMPLE, 2)
+    parsed = candidates_of_reply(
+        read_answer({"contradictions": contradictions}), EXAMPLE, most_per_type=2
+    )
 
     assert lost.items() <= dict(parsed.lost).items()
 
 
 def test_types_without_a_contradiction_are_counted() -> None:
-    reply = read_answer({"none_here": "all", "contradictions": []})
+    """The model was asked for errors of two types, and writes none."""
+    example = Example("a", "", "The mill burned in 1903.", (PREDICATE, ENTITY))
+    reply = read_answer({"contradictions": []})
 
-    parsed = candidates_of_reply(reply, EXAMPLE, 2)
+    parsed = candidates_of_reply(reply, example, most_per_type=2)
 
     assert parsed.lost == {
         "llm: no predicate error to be made": 1,
@@ -183,5 +187,5 @@ def test_example_answers_in_the_prompt_are_valid() -> None:
         types = [error_type for error_type in ERROR_TYPES if error_type in question]
         example = Example("a", "", completion, tuple(types))
         reply = read_reply(Answer(answer, "stop"), Contradictions, {})
-        parsed = candidates_of_reply(reply, example, 2)
+        parsed = candidates_of_reply(reply, example, most_per_type=2)
         assert len(parsed.candidates) == answer.count('"type"'), parsed.lost

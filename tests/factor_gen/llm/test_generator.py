@@ -114,9 +114,19 @@ def edits_by_type(example: Example) -> list[tuple[str, str]]:
     return [(candidate.type, candidate.edit) for candidate in example.candidates]
 
 
-def test_contradictions_of_every_type_are_made(open_generator: OpenGenerator) -> None:
-    """The model's plan has no circumstance error, and two edits that cannot be used."""
-    [example] = open_generator().run([EXAMPLE])
+def test_contradictions_of_every_type_are_made(
+    open_generator: OpenGenerator, server: JudgeServer
+) -> None:
+    answer = write_answer(
+        write_contradiction(PREDICATE, never="often"),
+        write_contradiction(ENTITY, valley="harbour"),
+        write_contradiction(COREFERENCE, She="Edwin", she="he"),
+        write_contradiction(LINK, before="after"),
+    )
+    server.script = lambda prompt, attempt: Act(text=f"Sure. {answer}")
+    completion = "She left the valley before the council met, and she never came back."
+
+    [example] = open_generator().run([Example("a", PREFIX, completion, ERROR_TYPES)])
 
     assert edits_by_type(example) == [
         (PREDICATE, "never -> often"),
@@ -126,14 +136,25 @@ def test_contradictions_of_every_type_are_made(open_generator: OpenGenerator) ->
     ]
 
 
-def test_unusable_parts_of_answers_are_counted(open_generator: OpenGenerator) -> None:
+def test_unusable_parts_of_answers_are_counted(
+    open_generator: OpenGenerator, server: JudgeServer
+) -> None:
     """A user sees how much of the paid answers was lost, and why."""
-    [example] = open_generator().run([EXAMPLE])
+    answer = write_answer(
+        write_contradiction(ENTITY, valley="harbour"),
+        write_contradiction(ENTITY, valley="harbour"),
+        write_contradiction(ENTITY, mill="farm"),
+    )
+    server.script = lambda prompt, attempt: Act(text=answer)
+    completion = "She left the valley before the council met, and she never came back."
+    example = Example("a", PREFIX, completion, types=(ENTITY, CIRCUMSTANCE))
 
-    assert example.lost == {
-        "llm: no circumstance error to be made": 1,
+    [result] = open_generator().run([example])
+
+    assert result.lost == {
         "llm: repeated": 1,
         "llm: words that are not in the sentence": 1,
+        "llm: no circumstance error to be made": 1,
     }
 
 
@@ -200,9 +221,6 @@ def test_request_has_the_json_schema_and_a_sufficient_token_limit(
     assert body["max_tokens"] == 700
 
 
-LONG_PREFIX = "word " * 500 + "\nlast of it. "
-
-
 def sent_prompt(server: JudgeServer) -> str:
     """Return the only prompt that was sent to a server."""
     [body] = server.bodies
@@ -213,13 +231,12 @@ def test_a_prompt_has_the_last_words_before_the_sentence(
     open_generator: OpenGenerator, server: JudgeServer
 ) -> None:
     """The last words say who "she" is, and the whole text would cost too much."""
-    example = Example("a", LONG_PREFIX, COMPLETION, (ENTITY,))
+    prefix = "word " * 500 + "The mill was hers. "
+    example = Example("a", prefix, "She left the valley.", (ENTITY,))
 
-    open_generator(context=10).run([example])
+    open_generator(context=6).run([example])
 
-    # "last of it." has three of the ten words.
-    context = "word " * 7 + "\nlast of it."
-    beginning = f"\nText: {context}\nSentence: {COMPLETION}\n"
+    beginning = "\nText: word word The mill was hers.\nSentence: She left the valley.\n"
     assert sentence_to_edit(sent_prompt(server)).startswith(beginning)
 
 
@@ -291,21 +308,21 @@ def test_a_failed_request_stops_the_stage(
 def test_only_failed_requests_are_sent_again(
     open_generator: OpenGenerator, server: JudgeServer
 ) -> None:
-    """The answers before the failure are paid for, and are kept."""
+    """The server fails once for the sentence about the choir. The other answer is kept."""
+    valley = Example("a", PREFIX, "She never left the valley.", (PREDICATE,))
+    choir = Example("b", PREFIX, "The choir never sang.", (PREDICATE,))
     server.script = fail_about_the_choir(503, "overloaded")
     with pytest.raises(BackendDownError):
-        open_generator().run(TWO_EXAMPLES)
+        open_generator().run([valley, choir])
     server.script = answer_about_the_valley
 
-    [first, _] = open_generator().run(TWO_EXAMPLES)
+    [result, _] = open_generator().run([valley, choir])
 
-    assert {candidate.type for candidate in first.candidates} == {
-        PREDICATE,
-        ENTITY,
-        COREFERENCE,
-        LINK,
-    }
-    assert sorted(server.attempts.values()) == [1, 2]
+    assert edits_by_type(result) == [(PREDICATE, "never -> often")]
+    num_requests = {"valley": 0, "choir": 0}
+    for prompt, attempts in server.attempts.items():
+        num_requests["choir" if "choir" in sentence_to_edit(prompt) else "valley"] += attempts
+    assert num_requests == {"valley": 1, "choir": 2}
 
 
 def test_an_example_is_dropped_if_the_server_refuses_its_only_request(
@@ -321,10 +338,10 @@ def test_an_example_is_dropped_if_the_server_refuses_its_only_request(
     assert not first.unused
 
 
-def test_a_server_that_refuses_most_requests_stops_the_stage(
+def test_a_server_that_refuses_every_request_stops_the_stage(
     open_generator: OpenGenerator, server: JudgeServer
 ) -> None:
-    """If a server refuses all texts, the requests are probably wrong."""
+    """Then the requests are probably wrong, and not the texts."""
     server.script = lambda prompt, attempt: Act(status=400, text="no such parameter")
     problem = r"2 of 2 requests failed, .* HTTP 400: .*; change the judge's YAML"
 
