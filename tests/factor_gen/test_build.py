@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -94,65 +95,99 @@ def open_wasteful(settings: BuildSettings, name: str) -> Stage:
     return WastefulStage(name, settings.seed) if is_generating else open_tiny(settings, name)
 
 
-def test_a_build_prints_how_many_contradictions_were_lost_for_each_reason(
+def test_build_prints_lost_contradictions_by_reason(
     tmp_path: Path,
     open_build_with: Callable[[OpenStage], None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The stage loses two contradictions of each document for one reason and five for another."""
+    """Of each of three documents, `WastefulStage` loses contradictions for the same reasons."""
     open_build_with(open_wasteful)
     config = write_corpus(tmp_path, documents=3)
 
     exit_code = run_build(config, tmp_path / "out")
 
-    table_rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert exit_code == 0
-    assert f"no edit {3 * 2}" in table_rows
-    assert f"no such words {3 * 5}" in table_rows
+    assert f"no edit {3 * 2}" in lines
+    assert f"no such words {3 * 5}" in lines
 
 
-@pytest.fixture
-def config_with_writer(tmp_path: Path) -> Path:
-    """Return a YAML whose writer is a server that does not exist."""
-    (tmp_path / "judge.yaml").write_text(
-        "backend: openai\nmodel: writer\nbase_url: http://127.0.0.1:9/v1\n"
-        "prices: {prompt: 1000000, completion: 0}\n"
+def write_config_with_writer(folder: Path, prices: str = "{prompt: 2, completion: 8}") -> Path:
+    """Write the YAML of a build of five documents, whose writer is a server that does not exist.
+
+    Args:
+        folder: The folder of the YAML, of the corpus and of the judge.
+        prices: The US dollars for a million tokens, in the form of the default.
+    """
+    (folder / "judge.yaml").write_text(
+        f"backend: openai\nmodel: writer\nbase_url: http://127.0.0.1:9/v1\nprices: {prices}\n"
     )
-    config = write_corpus(tmp_path, documents=5)
+    config = write_corpus(folder, documents=5)
     config.write_text(
         "corpus: corpus.jsonl\nfilter: none\ngenerate: {generator: llm, judge: judge.yaml}\n"
     )
     return config
 
 
-def test_a_dry_run_prints_questions_and_cost_and_sends_nothing(
-    config_with_writer: Path, capsys: pytest.CaptureFixture[str]
+class DryRunRow(NamedTuple):
+    """The cells of a stage in the table that a dry run prints."""
+
+    stage: str
+    documents: str
+    questions: str
+    prompt_tokens: str
+    answer_tokens: str
+    usd: str
+
+
+def dry_run(
+    config: Path, capsys: pytest.CaptureFixture[str], *options: str
+) -> dict[str, DryRunRow]:
+    """Run ``factor-gen build --dry-run``, and return the rows of its table by stage."""
+    arguments = ["build", str(config), "--dry-run", *options]
+    assert run_command_line(app, "factor-gen", arguments) == 0
+    rows = {}
+    for line in capsys.readouterr().out.splitlines():
+        if line.startswith((" generate ", " contradiction ")):
+            row = DryRunRow(*line.split())
+            rows[row.stage] = row
+    return rows
+
+
+def test_a_dry_run_counts_questions_and_sends_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The server does not exist, so a request would fail; a token of a prompt costs a dollar."""
-    arguments = ["build", str(config_with_writer), "--dry-run"]
+    """The server does not exist, so a request would fail."""
+    config = write_config_with_writer(tmp_path)
 
-    exit_code = run_command_line(app, "factor-gen", arguments)
+    rows = dry_run(config, capsys)
 
-    table_rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    [writer_row] = [words for words in table_rows if words[:1] == ["generate"]]
-    [check_row] = [words for words in table_rows if words[:1] == ["contradiction"]]
-    _stage, num_documents, num_questions, prompt_tokens, _answer_tokens, cost, *_ = writer_row
-    assert exit_code == 0
-    assert num_documents == "5"
-    assert num_questions == "5"
-    assert check_row[1:3] == ["5", "5"]
-    assert cost == f"{prompt_tokens}.0000"
+    assert rows.keys() == {"generate", "contradiction"}
+    for row in rows.values():
+        assert row.documents == "5"
+        assert row.questions == "5"
+
+
+def test_a_dry_run_estimates_the_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A token of a prompt costs a dollar, so that there are as many dollars as such tokens."""
+    prices = "{prompt: 1000000, completion: 0}"
+    config = write_config_with_writer(tmp_path, prices)
+
+    writer = dry_run(config, capsys)["generate"]
+
+    assert writer.usd == f"{writer.prompt_tokens}.0000"
 
 
 def test_price_option_overrides_prices_of_the_judge(
-    config_with_writer: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A user can try other prices without changing the YAML."""
-    arguments = ["build", str(config_with_writer), "--dry-run", "--prices", "0,0"]
+    prices = "{prompt: 1000000, completion: 0}"
+    config = write_config_with_writer(tmp_path, prices)
 
-    run_command_line(app, "factor-gen", arguments)
+    writer = dry_run(config, capsys, "--prices", "0,0")["generate"]
 
-    assert "0.0000" in capsys.readouterr().out
+    assert writer.usd == "0.0000"
 
 
 def test_dry_run_without_a_model_reports_no_questions(
@@ -168,10 +203,12 @@ def test_dry_run_without_a_model_reports_no_questions(
 
 
 def test_a_build_without_a_folder_is_refused(
-    config_with_writer: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only a dry run needs no folder."""
-    exit_code = run_command_line(app, "factor-gen", ["build", str(config_with_writer)])
+    config = write_corpus(tmp_path)
+
+    exit_code = run_command_line(app, "factor-gen", ["build", str(config)])
 
     assert exit_code == 2
     assert "--out" in capsys.readouterr().err
