@@ -47,32 +47,30 @@ def test_a_request_has_the_prefix_and_a_choice(folder: Path) -> None:
     assert continuation.strip().startswith("Its first keeper")
 
 
-@pytest.fixture
-def misread_folder(tmp_path: Path, outcomes: list[DocumentOutcome], provenance: Provenance) -> Path:
-    """Return the folder of a benchmark with the name 2024 in Norwegian, whose code is no.
-
-    YAML reads the name as a number and the code as false, unless they are in quotes.
-    """
+def test_names_and_languages_are_texts_in_the_yaml_of_a_task(
+    tmp_path: Path, outcomes: list[DocumentOutcome], provenance: Provenance
+) -> None:
+    """Without quotes, YAML reads 2024 as a number, and "no", the code of Norwegian, as false."""
     settings = make_settings(name="2024", corpus=CorpusSettings(path="x.txt", language="no"))
+
     write_benchmark(settings, outcomes, tmp_path, provenance)
-    return tmp_path
 
-
-def test_names_and_languages_are_texts_in_the_yaml_of_a_task(misread_folder: Path) -> None:
-    """Unquoted, the language of Norway would be the value "false"."""
-    text = (misread_folder / "2024.yaml").read_text()
-
+    text = (tmp_path / "2024.yaml").read_text()
     # Only lm_eval knows the tag of its functions.
     task = yaml.safe_load(text.replace("!function", ""))
     assert task["task"] == "2024"
     assert task["metadata"]["language"] == "no"
 
 
-def test_names_and_languages_are_texts_in_the_dataset_card(misread_folder: Path) -> None:
-    """YAML would read the name 2024 as a number, and Norwegian's code "no" as false."""
-    card = (misread_folder / "README.md").read_text()
+def test_names_and_languages_are_texts_in_the_dataset_card(
+    tmp_path: Path, outcomes: list[DocumentOutcome], provenance: Provenance
+) -> None:
+    """Without quotes, YAML reads 2024 as a number, and "no", the code of Norwegian, as false."""
+    settings = make_settings(name="2024", corpus=CorpusSettings(path="x.txt", language="no"))
 
-    _, front_matter_text, *_ = card.split("---\n")
+    write_benchmark(settings, outcomes, tmp_path, provenance)
+
+    _, front_matter_text, *_ = (tmp_path / "README.md").read_text().split("---\n")
     front_matter = yaml.safe_load(front_matter_text)
     assert front_matter["pretty_name"] == "2024"
     assert front_matter["language"] == ["no"]

@@ -13,9 +13,9 @@ from tests.conftest import REPOSITORY
 
 
 def test_template_shows_default_of_every_optional_key() -> None:
-    """A user sees all keys and what happens if they stay as they are.
+    """A user who copies the template sees every key with its default.
 
-    With rules, the check of contradictions is the offline one by default.
+    The settings that are not named below have the defaults of their classes.
     """
     folder = REPOSITORY / "configs" / "corpora"
 
@@ -26,5 +26,6 @@ def test_template_shows_default_of_every_optional_key() -> None:
         folder=folder,
         corpus=CorpusSettings(path="my_texts/*.txt"),
         generate=GenerateSettings(generator="rules"),
+        # This is the default check for contradictions by rules.
         contradiction=OfflineSettings(),
     )
