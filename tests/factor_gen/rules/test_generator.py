@@ -6,6 +6,7 @@ import csv
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import mean
 
 import pytest
 from hypothesis import given, settings
@@ -92,8 +93,8 @@ def apply_recorded_edit(text: str, edit: str) -> set[str]:
     return {edited + rest for edited, rest in states}
 
 
-def check_candidates(text: str, candidates: Iterable[Candidate]) -> None:
-    """Check what has to hold of every contradiction of a sentence."""
+def assert_recorded_edits(text: str, candidates: Iterable[Candidate]) -> None:
+    """Assert that contradictions are edits of a sentence, with a complete and correct record."""
     # In these texts, the record of an edit would be ambiguous or take too long to check.
     is_replayable = "; " not in text and " -> " not in text and len(text) < 2000
     for candidate in candidates:
@@ -117,12 +118,19 @@ def test_a_sentence_gets_contradictions_of_several_types_and_operators() -> None
     assert len(set(generators_of(example))) >= 4
 
 
-def test_the_contradictions_of_a_sentence_are_distinct_and_sound() -> None:
+def test_the_contradictions_of_a_sentence_are_distinct() -> None:
     """A row with two equal choices would have no meaningful score."""
     example = generate(BOAT_SENTENCE)
 
     assert len(set(texts_of(example))) == len(example.candidates)
-    check_candidates(BOAT_SENTENCE, example.candidates)
+
+
+def test_the_contradictions_of_a_sentence_are_recorded_edits_of_it() -> None:
+    """Among other things, each is the sentence after the edit that its record names."""
+    example = generate(BOAT_SENTENCE)
+
+    assert example.candidates
+    assert_recorded_edits(BOAT_SENTENCE, example.candidates)
 
 
 def test_more_contradictions_are_offered_if_a_filter_follows() -> None:
@@ -141,12 +149,12 @@ def test_a_question_has_no_contradiction() -> None:
 
 
 def test_compatible_edit_is_counted_but_not_made() -> None:
-    """If the mill sold over 300 boats, it also sold over 200, and it may have sold over 400."""
+    """A mill that sold over 300 boats also sold over 200, and may have sold over 400."""
     example = generate("The mill sold over 300 boats in Oslo on Monday because the river rose.")
 
+    assert example.candidates
     for text in texts_of(example):
-        assert "over 2" not in text
-        assert "over 4" not in text
+        assert "over 300 boats" in text
     assert example.lost["rules: quantities that may both hold"] >= 1
 
 
@@ -165,7 +173,7 @@ def test_words_in_an_identifier_are_not_edited(text: str, identifier: str) -> No
 
 
 def test_a_value_is_replaced_several_times_if_there_are_too_few_contradictions() -> None:
-    """Only the year of this sentence can be edited."""
+    """Usually a year is replaced by two others. Here nothing else can be edited, so it is by four."""
     example = generate("The mill burned in 1921.", per_type=9)
 
     assert generators_of(example) == ["rules/date"] * 4
@@ -252,9 +260,9 @@ FRAGMENTS = st.sampled_from(
     text=st.text(max_size=200) | st.lists(FRAGMENTS, max_size=8).map("".join),
     prefix=st.text(max_size=100) | st.just(PREFIX),
 )
-def test_the_contradictions_of_any_text_are_sound(text: str, prefix: str) -> None:
+def test_the_contradictions_of_any_text_are_recorded_edits_of_it(text: str, prefix: str) -> None:
     """Corpora have texts with markup, emoji and control characters."""
-    check_candidates(text, generate(text, prefix).candidates)
+    assert_recorded_edits(text, generate(text, prefix).candidates)
 
 
 MAX_SECONDS = 20
@@ -310,25 +318,31 @@ def test_about_half_of_published_sentences_get_enough_contradictions_for_a_row(
 def test_three_in_ten_published_sentences_get_a_row_of_two_error_types(
     generated_news: list[Example],
 ) -> None:
-    """Most rows should not ask for one kind of error only."""
-    num_enough = 0
+    """The share was measured, and a change of the rules must not lower it."""
+    num_rows = 0
     for example in generated_news:
         types = {candidate.type for candidate in example.candidates}
-        num_enough += len(example.candidates) >= 3 and len(types) >= 2
+        has_row = len(example.candidates) >= 3 and len(types) >= 2
+        num_rows += 1 if has_row else 0
 
-    assert num_enough >= 0.3 * len(generated_news)
+    assert num_rows >= 0.3 * len(generated_news)
 
 
-def test_the_contradictions_of_published_sentences_are_sound_and_small_edits(
+def test_the_contradictions_of_published_sentences_are_recorded_edits(
+    news_examples: list[Example], generated_news: list[Example]
+) -> None:
+    for published, example in zip(news_examples, generated_news, strict=True):
+        assert_recorded_edits(published.completion, example.candidates)
+
+
+def test_the_contradictions_of_published_sentences_are_small_edits(
     news_examples: list[Example], generated_news: list[Example]
 ) -> None:
     """By table 2 of the paper, a published contradiction differs from the truth in 2.1 words."""
     distances_in_words = []
     for published, example in zip(news_examples, generated_news, strict=True):
-        check_candidates(published.completion, example.candidates)
         words = published.completion.split()
         for text in texts_of(example):
             distances_in_words.append(Levenshtein.distance(words, text.split()))
 
-    mean_distance = sum(distances_in_words) / len(distances_in_words)
-    assert mean_distance <= 2.5
+    assert mean(distances_in_words) <= 2.5
