@@ -122,7 +122,7 @@ def without_locations(rows: Sequence[Row]) -> list[Row]:
 
 
 def test_each_document_gives_a_row_or_a_reason(built: BuiltBenchmark) -> None:
-    """Each document gives a row or has a reason why not."""
+    """Nobody would notice a document that vanishes without a reason."""
     num_documents = len(DOCUMENTS)
 
     assert built.documents == num_documents

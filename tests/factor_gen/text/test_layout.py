@@ -102,15 +102,35 @@ def test_a_paragraph_of_any_shape_becomes_a_line(text: str, expected: str) -> No
     assert unwrap(text) == expected
 
 
-def test_the_items_of_a_list_are_unwrapped_one_by_one() -> None:
-    """The mark of a list begins a new line, even where the text before it was broken into lines.
+def test_an_item_of_a_list_does_not_become_a_part_of_the_line_before_it() -> None:
+    """The asterisk shows that an item begins, though the line before it is broken."""
+    text = (
+        "* The harbour of Osk was dug by hand between 1820 and 1832, and the\n"
+        "  sailors who had lived on the island carried the stones to the piers.\n"
+        "* Every autumn its keeper paints the lamp of the southern pier white.\n"
+    )
 
-    The lines of the second item are not indented, so that only its beginning is certain.
-    """
-    first_item = wrap(HARBOUR, first_indent="* ", indent="  ")
-    second_item = wrap(KEEPER, first_indent="* ")
+    assert unwrap(text) == (
+        "* The harbour of Osk was dug by hand between 1820 and 1832, and the"
+        " sailors who had lived on the island carried the stones to the piers.\n"
+        "* Every autumn its keeper paints the lamp of the southern pier white.\n"
+    )
 
-    assert unwrap(f"{first_item}\n{second_item}").startswith(f"* {HARBOUR}\n* ")
+
+def test_an_item_begins_a_line_even_if_its_own_lines_are_not_indented() -> None:
+    """It is uncertain whether such lines belong to the item, so they are not looked at here."""
+    text = (
+        "* The harbour of Osk was dug by hand between 1820 and 1832, and the\n"
+        "  sailors who had lived on the island carried the stones to the piers.\n"
+        "* Every autumn its keeper paints the lamp of the southern pier white, and\n"
+        "nobody has ever asked him why."
+    )
+
+    assert unwrap(text).startswith(
+        "* The harbour of Osk was dug by hand between 1820 and 1832, and the"
+        " sailors who had lived on the island carried the stones to the piers.\n"
+        "* Every autumn"
+    )
 
 
 VERSE = """The keeper climbed the stair at night

@@ -138,7 +138,7 @@ def test_tokens_and_entities_match_their_offsets(text: str) -> None:
 @settings(max_examples=150, deadline=None)
 @given(ANY_TEXT)
 def test_tokens_and_entities_are_in_order_and_do_not_overlap(text: str) -> None:
-    """Two edits of the same words cannot be combined."""
+    """Several of them may be replaced at once, so no character may belong to two."""
     analysis = TAGGER.analyse(text)
 
     for first, second in pairwise(analysis.tokens):
