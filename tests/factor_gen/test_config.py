@@ -27,7 +27,7 @@ from lm_factuality.ground.errors import ConfigError
 WriteYaml = Callable[..., Path]
 """Writes a text into a YAML file and returns its path."""
 
-SHORT = "corpus: texts/*.txt\ngenerate: rules\n"
+MINIMAL_BUILD = "corpus: texts/*.txt\ngenerate: rules\n"
 """The shortest YAML of a build."""
 
 
@@ -86,24 +86,26 @@ def test_the_fluency_filter_is_off_only_if_set_to_none(
     assert settings.filter == FilterSettings(fluency)
 
 
-LLM = "corpus: texts/*.txt\ngenerate: {generator: llm, judge: a-server}\n"
+MINIMAL_LLM_BUILD = "corpus: texts/*.txt\ngenerate: {generator: llm, judge: a-server}\n"
 """A build in which a model writes the contradictions."""
 
 
 @pytest.mark.parametrize(
     ("text", "check"),
     [
-        pytest.param(SHORT, OfflineSettings(), id="rules by default"),
-        pytest.param(LLM, JudgeSettings(), id="the writer's judge by default"),
-        pytest.param(LLM + "contradiction: offline", OfflineSettings(), id="rules by name"),
-        pytest.param(SHORT + "contradiction: none", NoCheckSettings(), id="none"),
+        pytest.param(MINIMAL_BUILD, OfflineSettings(), id="rules by default"),
+        pytest.param(MINIMAL_LLM_BUILD, JudgeSettings(), id="the writer's judge by default"),
         pytest.param(
-            SHORT + "contradiction: {kind: judge, judge: other, candidates: 3}",
+            MINIMAL_LLM_BUILD + "contradiction: offline", OfflineSettings(), id="rules by name"
+        ),
+        pytest.param(MINIMAL_BUILD + "contradiction: none", NoCheckSettings(), id="none"),
+        pytest.param(
+            MINIMAL_BUILD + "contradiction: {kind: judge, judge: other, candidates: 3}",
             JudgeSettings(judge="other", candidates=3),
             id="another judge",
         ),
         pytest.param(
-            SHORT + "contradiction: {kind: nli, model: roberta-large-mnli, threshold: 1}",
+            MINIMAL_BUILD + "contradiction: {kind: nli, model: roberta-large-mnli, threshold: 1}",
             NliSettings(model="roberta-large-mnli", threshold=1.0),
             id="a model",
         ),
@@ -222,90 +224,99 @@ def test_circular_include_is_refused(write: WriteYaml) -> None:
             "corpus: a\ngenerate: rule",
             "generate.generator is 'rule'; expected 'llm' or 'rules'",
         ),
-        (SHORT + "selct: {}", "unknown key 'selct'; did you mean select?"),
+        (MINIMAL_BUILD + "selct: {}", "unknown key 'selct'; did you mean select?"),
         (
-            SHORT + "select: {min_word: 3}",
+            MINIMAL_BUILD + "select: {min_word: 3}",
             "unknown key 'min_word' of select; did you mean min_words?",
         ),
         (
-            SHORT + "select: {min_words: true}",
+            MINIMAL_BUILD + "select: {min_words: true}",
             "select.min_words is True; expected a valid integer",
         ),
-        (SHORT + "select: {min_words: 0}", "select.min_words is 0; expected"),
+        (MINIMAL_BUILD + "select: {min_words: 0}", "select.min_words is 0; expected"),
         (
-            SHORT + "select: {position: middle}",
+            MINIMAL_BUILD + "select: {position: middle}",
             "select.position is 'middle'; expected 'facts', 'random', 'first' or 'last'",
         ),
         (
-            SHORT + "select:",
+            MINIMAL_BUILD + "select:",
             "select is empty; expected a dictionary or an instance of SelectSettings",
         ),
         (
-            SHORT + "types: [entity, verbs]",
+            MINIMAL_BUILD + "types: [entity, verbs]",
             r"types.types\[1\] is 'verbs'; expected 'predicate', 'entity', 'circumstance',"
             " 'coreference' or 'link'",
         ),
         (
-            SHORT + "types: []",
+            MINIMAL_BUILD + "types: []",
             r"types.types is \[\]; Tuple should have at least 1 item after validation, not 0",
         ),
-        (SHORT + "filter: off", "filter is False; expected none, or a mapping"),
+        (MINIMAL_BUILD + "filter: off", "filter is False; expected none, or a mapping"),
         (
-            SHORT + "filter: {nli: none}",
+            MINIMAL_BUILD + "filter: {nli: none}",
             r"filter has nli, .* write contradiction: \{kind: nli",
         ),
         (
-            SHORT + "contradiction: {kind: nli, threshold: 1.5}",
+            MINIMAL_BUILD + "contradiction: {kind: nli, threshold: 1.5}",
             "contradiction.nli.threshold is 1.5; expected less than or equal to 1",
         ),
         (
-            SHORT + "contradiction: {threshold: 0.5}",
+            MINIMAL_BUILD + "contradiction: {threshold: 0.5}",
             r"contradiction is \{'threshold': 0.5\}; expected offline, judge, nli or none",
         ),
         (
-            SHORT + "contradiction: deberta",
+            MINIMAL_BUILD + "contradiction: deberta",
             r"contradiction is \{'kind': 'deberta'\}; expected offline, judge, nli or none",
         ),
-        (SHORT + "contradiction: judge", "contradiction.judge is missing; expected the name"),
+        (
+            MINIMAL_BUILD + "contradiction: judge",
+            "contradiction.judge is missing; expected the name",
+        ),
         (
             "corpus: {path: a, language: de}\ngenerate: rules\nfilter: none\n"
             "contradiction: offline",
             "offline has rules for English, not for 'de'; choose judge",
         ),
         (
-            SHORT + "filter: {fluency: {drop: .inf}}",
+            MINIMAL_BUILD + "filter: {fluency: {drop: .inf}}",
             "filter.fluency.drop is inf; expected a finite number",
         ),
         (
-            SHORT + "filter: {fluency: {margin: 0.2}}",
+            MINIMAL_BUILD + "filter: {fluency: {margin: 0.2}}",
             r"filter.fluency has margin, which does not exist any more; write drop and form in its",
         ),
-        (SHORT + "filter: {fluent: none}", "unknown key 'fluent' of filter; did you mean fluency?"),
         (
-            SHORT + "choose: {min_types: 4}",
+            MINIMAL_BUILD + "filter: {fluent: none}",
+            "unknown key 'fluent' of filter; did you mean fluency?",
+        ),
+        (
+            MINIMAL_BUILD + "choose: {min_types: 4}",
             "choose.min_types is 4; expected at most choose.contradictions, which is 3",
         ),
         (
-            SHORT + "choose: {hide_most_central: 1}",
+            MINIMAL_BUILD + "choose: {hide_most_central: 1}",
             "choose.hide_most_central is 1; expected a valid boolean",
         ),
         (
-            SHORT + "choose: {hide_most_central: 'true'}",
+            MINIMAL_BUILD + "choose: {hide_most_central: 'true'}",
             "choose.hide_most_central is 'true'; expected a valid boolean",
         ),
         (
-            SHORT + "types: {tagger: spaci}",
+            MINIMAL_BUILD + "types: {tagger: spaci}",
             "types.tagger is 'spaci'; expected 'pattern' or 'spacy'",
         ),
-        (SHORT + "choose: {contradictions: 0}", "choose.contradictions is 0"),
-        (SHORT + "name: my corpus", "name is 'my corpus'; expected letters, digits, _ and - alone"),
+        (MINIMAL_BUILD + "choose: {contradictions: 0}", "choose.contradictions is 0"),
         (
-            SHORT + "filter: {fluency: {context: -1}}",
+            MINIMAL_BUILD + "name: my corpus",
+            "name is 'my corpus'; expected letters, digits, _ and - alone",
+        ),
+        (
+            MINIMAL_BUILD + "filter: {fluency: {context: -1}}",
             "filter.fluency.context is -1; expected greater than or equal to 0",
         ),
-        (SHORT + "seed: -1", "seed is -1; expected greater than or equal to 0"),
-        (SHORT + "shard: 2.5", "shard is 2.5; expected a valid integer"),
-        (SHORT + "engine: spark", "engine is 'spark'; expected 'local' or 'ray'"),
+        (MINIMAL_BUILD + "seed: -1", "seed is -1; expected greater than or equal to 0"),
+        (MINIMAL_BUILD + "shard: 2.5", "shard is 2.5; expected a valid integer"),
+        (MINIMAL_BUILD + "engine: spark", "engine is 'spark'; expected 'local' or 'ray'"),
         ("- a list", "expected a mapping of names to values"),
     ],
 )
@@ -427,13 +438,13 @@ generate: {generator: llm, judge: a-server}
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(SHORT, id="defaults"),
+        pytest.param(MINIMAL_BUILD, id="defaults"),
         pytest.param(
-            SHORT + "filter: {fluency: {model: tiny, drop: 0.05, context: 60}}",
+            MINIMAL_BUILD + "filter: {fluency: {model: tiny, drop: 0.05, context: 60}}",
             id="fluency filter",
         ),
         pytest.param(
-            SHORT
+            MINIMAL_BUILD
             + "filter: none\nseed: 3\nselect: {max_words: 50}\n"
             + "choose: {hide_most_central: true, min_types: 2}",
             id="selection and choice",

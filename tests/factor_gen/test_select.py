@@ -22,10 +22,10 @@ from factor_gen.select import SelectStage
 from factor_gen.settings import SelectSettings
 from factor_gen.text.sentences import sentence_spans
 
-FIRST = "The harbour of Osk was dug by hand."
+SHORT_SENTENCE = "The harbour of Osk was dug by hand."
 """A sentence of eight words, which is too short to be selected by default."""
 
-GOOD = "Its two long piers were finished by the sailors of the island in 1871."
+GOOD_SENTENCE = "Its two long piers were finished by the sailors of the island in 1871."
 """A sentence that can be selected."""
 
 
@@ -96,7 +96,7 @@ def test_the_prefix_is_all_text_before_the_sentence_with_its_white_space() -> No
 )
 def test_a_sentence_of_running_text_is_selected(sentence: str) -> None:
     """Quotes, brackets, names and numbers are common in news."""
-    assert select(f"{FIRST} {sentence}").completion == sentence
+    assert select(f"{SHORT_SENTENCE} {sentence}").completion == sentence
 
 
 @pytest.mark.parametrize("following", ["", "\nMore"])
@@ -185,8 +185,10 @@ def test_the_reason_says_why_the_best_sentence_was_not_selected(
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(f"{GOOD[:-1]}\n{GOOD}", id="as a heading before it"),
-        pytest.param(f"{FIRST} {GOOD}\n{GOOD.upper()}", id="in capitals after it"),
+        pytest.param(f"{GOOD_SENTENCE[:-1]}\n{GOOD_SENTENCE}", id="as a heading before it"),
+        pytest.param(
+            f"{SHORT_SENTENCE} {GOOD_SENTENCE}\n{GOOD_SENTENCE.upper()}", id="in capitals after it"
+        ),
     ],
 )
 def test_a_sentence_that_the_document_repeats_is_not_selected(text: str) -> None:
@@ -198,7 +200,7 @@ def test_a_sentence_that_the_document_repeats_is_not_selected(text: str) -> None
 @pytest.mark.parametrize("white_space", ["", " \n"])
 def test_a_sentence_without_text_before_it_is_not_selected(white_space: str) -> None:
     """The rows of FACTOR ask a model to continue a text."""
-    assert select(f"{white_space}{GOOD}").unused == "select: no text before the sentence"
+    assert select(f"{white_space}{GOOD_SENTENCE}").unused == "select: no text before the sentence"
 
 
 def test_word_limits_are_configurable() -> None:
@@ -336,10 +338,10 @@ def read_overlapping_documents() -> list[Example]:
     The second has two sentences of the first, and the third has all three sentences of the first.
     """
     texts = [
-        f"{FIRST}\n{GOOD}\nThe keeper of Osk paints the lamp of the pier white each autumn.",
-        f"{FIRST}\n{GOOD}\nIn Ilm it is red, and nobody has asked why.",
+        f"{SHORT_SENTENCE}\n{GOOD_SENTENCE}\nThe keeper of Osk paints the lamp of the pier white each autumn.",
+        f"{SHORT_SENTENCE}\n{GOOD_SENTENCE}\nIn Ilm it is red, and nobody has asked why.",
         # The line break at the end keeps the text different from that of the first document.
-        f"{FIRST}\n{GOOD}\nThe keeper of Osk paints the lamp of the pier white each autumn.\n",
+        f"{SHORT_SENTENCE}\n{GOOD_SENTENCE}\nThe keeper of Osk paints the lamp of the pier white each autumn.\n",
     ]
     documents = [Example(str(number), text) for number, text in enumerate(texts)]
     return list(split_into_sentences(documents))
@@ -360,7 +362,7 @@ def test_a_sentence_of_several_documents_is_selected_in_the_first_only() -> None
 
     first, second, third = stage.run(read_overlapping_documents())
 
-    assert first.completion == GOOD
+    assert first.completion == GOOD_SENTENCE
     assert second.completion == "In Ilm it is red, and nobody has asked why."
     assert third.unused == "select: no sentence that is not in a document before it"
 
@@ -371,21 +373,21 @@ def test_a_setting_lets_several_documents_use_the_same_sentence() -> None:
 
     first, second, _ = stage.run(read_overlapping_documents())
 
-    assert first.completion == GOOD
-    assert second.completion == GOOD
+    assert first.completion == GOOD_SENTENCE
+    assert second.completion == GOOD_SENTENCE
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (f"{FIRST}\n\n```\n{GOOD}\n```", "no sentence outside code and tables"),
-        (f"For example::\n\n    {GOOD}", "no sentence outside code and tables"),
+        (f"{SHORT_SENTENCE}\n\n```\n{GOOD_SENTENCE}\n```", "no sentence outside code and tables"),
+        (f"For example::\n\n    {GOOD_SENTENCE}", "no sentence outside code and tables"),
         (
-            f"The island was known to all who sailed there for the\n{GOOD}",
+            f"The island was known to all who sailed there for the\n{GOOD_SENTENCE}",
             "no sentence that begins after the end of another",
         ),
         (
-            f"There were ships of the north, of the south,\n{GOOD}",
+            f"There were ships of the north, of the south,\n{GOOD_SENTENCE}",
             "no sentence that begins after the end of another",
         ),
     ],
@@ -451,11 +453,11 @@ If the time grew with the square of the length, a megabyte would take minutes.
         pytest.param('"q. ', id="straight quotes"),
         pytest.param("<b>", id="tags"),
         pytest.param("\U0001f600 ", id="emoji"),
-        pytest.param(f"{GOOD} ", id="sentences"),
+        pytest.param(f"{GOOD_SENTENCE} ", id="sentences"),
         pytest.param("\x00", id="null characters"),
         pytest.param("\u201c", id="open quotes"),
         pytest.param("\u2018a ", id="open single quotes"),
-        pytest.param(f"\u201c{GOOD} ", id="sentences after open quotes"),
+        pytest.param(f"\u201c{GOOD_SENTENCE} ", id="sentences after open quotes"),
     ],
 )
 def test_a_line_of_a_megabyte_takes_seconds_at_most(piece: str) -> None:
@@ -496,8 +498,8 @@ def test_long_line_has_the_same_sentences_as_in_sentencex(
 def test_very_long_sentence_stays_whole() -> None:
     """A line is read in pieces of 4,000 characters, and this sentence has ten times as many."""
     long_sentence = "The mill " + "and the mill " * 3_000 + "stood."
-    line = f"{FIRST} {long_sentence} {GOOD}"
+    line = f"{SHORT_SENTENCE} {long_sentence} {GOOD_SENTENCE}"
 
     sentences = [line[start:end] for start, end in sentence_spans(line)]
 
-    assert sentences == [FIRST, long_sentence, GOOD]
+    assert sentences == [SHORT_SENTENCE, long_sentence, GOOD_SENTENCE]
