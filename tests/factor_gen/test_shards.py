@@ -308,15 +308,13 @@ def test_second_draw_is_from_the_document_without_a_row() -> None:
 @pytest.mark.parametrize(
     "result",
     [
-        pytest.param(example_with("entity", "entity", "predicate"), id="a row"),
         pytest.param(
             Example("d").drop("select", "no sentence of 10 words or more"), id="no other sentence"
         ),
         pytest.param(Example("d").drop("read", "the id of another document"), id="unreadable"),
     ],
 )
-def test_no_second_draw_is_made(result: Example) -> None:
-    """The document gives a row, or it has no sentence that could be tried."""
+def test_no_second_draw_is_made_without_another_sentence(result: Example) -> None:
     shard = RunningShard(0, [Example("d", "A text.")], SETTINGS)
 
     shard.advance([result])

@@ -66,6 +66,7 @@ def test_the_fingerprint_names_what_decides_the_types() -> None:
     """If the fingerprint changes, shards of an earlier build are made again."""
     stage = TypesStage(TypesSettings(types=("link", "entity"), tagger="pattern"))
 
+    assert stage.fingerprint.keys() == {"types", "tagger", "links"}
     assert stage.fingerprint["types"] == ["link", "entity"]
     assert stage.fingerprint["tagger"]["tagger"] == "pattern"
     # This is a checksum of the list of words, such as "because", that make a link.

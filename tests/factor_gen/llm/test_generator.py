@@ -46,20 +46,11 @@ def write_answer(*contradictions: Mapping[str, Any]) -> str:
     return json.dumps({"contradictions": contradictions})
 
 
-ANSWER = "Sure. " + write_answer(
-    write_contradiction(PREDICATE, never="often"),
-    write_contradiction(ENTITY, valley="harbour"),
-    # The mill is not in the completion.
-    write_contradiction(ENTITY, mill="farm"),
-    write_contradiction(COREFERENCE, She="Edwin", she="he"),
-    write_contradiction(LINK, before="after"),
-    # The same contradiction twice.
-    write_contradiction(LINK, before="after"),
-)
+ANSWER = write_answer(write_contradiction(PREDICATE, never="often"))
 
 
 def answer_about_the_valley(prompt: str, attempt: int) -> Act:
-    """Plan contradictions of the completion, and none of a sentence about the choir."""
+    """Plan a contradiction of the completion, and none of a sentence about the choir."""
     if "choir" in sentence_to_edit(prompt):
         return Act(text=write_answer())
     return Act(text=ANSWER)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from factor_gen.generate.rules import asserted
@@ -17,12 +19,15 @@ TABLE = "rules/asserted.yaml"
 
 def list_refused() -> list[tuple[str, list[str]]]:
     """Return the reason and the refused edit of each case of `TABLE`."""
-    return [(reason, case["refused"]) for reason, cases in table(TABLE).items() for case in cases]
+    refused = []
+    for reason, cases in table(TABLE).items():
+        refused.extend((reason, case["refused"]) for case in cases)
+    return refused
 
 
 def list_allowed() -> list[list[str]]:
     """Return the allowed edit of each case of `TABLE`."""
-    return [case["allowed"] for cases in table(TABLE).values() for case in cases]
+    return [case["allowed"] for case in chain.from_iterable(table(TABLE).values())]
 
 
 def reason_to_refuse(text: str, operator: str, error_type: str, old: str, new: str) -> str | None:
