@@ -20,8 +20,6 @@ from lm_factuality.check.knowledge_store import STORE
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.retrieval.build import build_knowledge
 
-HARBOUR = "# Harbour\n\nThe harbour froze in 1840.\n"
-MILL = "# Mill\n\nThe mill burned down in 1852.\n"
 LONG_AGO = 1_600_000_000  # seconds, the time of files that did not change just now
 
 
@@ -29,8 +27,8 @@ LONG_AGO = 1_600_000_000  # seconds, the time of files that did not change just 
 def folder(tmp_path: Path) -> Path:
     """Return a folder with two documents."""
     folder = tmp_path / "docs"
-    write(folder / "harbour.md", HARBOUR)
-    write(folder / "guides" / "mill.md", MILL)
+    write(folder / "harbour.md", "# Harbour\n\nThe harbour froze in 1840.\n")
+    write(folder / "guides" / "mill.md", "# Mill\n\nThe mill burned down in 1852.\n")
     return folder
 
 
@@ -78,6 +76,7 @@ def index_folder(cache: Path) -> Path:
 
 def test_the_passage_about_a_claim_is_found(folder, cache):
     """The user sees the passage with its document and title."""
+    write(folder / "harbour.md", "# Harbour\n\nThe harbour froze in 1840.\n")
     knowledge = open_knowledge(folder, cache)
 
     (evidence,) = knowledge.find(["The harbour froze."])
@@ -91,6 +90,7 @@ def test_the_passage_about_a_claim_is_found(folder, cache):
 
 def test_document_in_a_subfolder_has_its_path_as_id(folder, cache):
     """Two folders may have a file of the same name."""
+    write(folder / "guides" / "mill.md", "The mill burned down in 1852.")
     knowledge = open_knowledge(folder, cache)
 
     assert found_documents(knowledge, "burned mill") == ["guides/mill.md"]
@@ -143,7 +143,8 @@ def test_a_file_of_documents_is_knowledge(folder, cache):
 
 
 def test_passages_are_found_by_a_spelling_of_the_title(folder, cache):
-    """The title of the page is "Harbour", with a capital letter."""
+    """The title of the page has a capital letter."""
+    write(folder / "harbour.md", "# Harbour\n\nThe harbour froze in 1840.\n")
     knowledge = open_knowledge(folder, cache)
 
     (text,) = knowledge.passages("harbour")
@@ -242,9 +243,10 @@ def test_an_unchanged_folder_is_not_read_again(folder, cache, files_read):
 
 def test_touched_but_unchanged_file_is_not_read_again(folder, cache, files_read):
     """A checkout by Git gives every file a new time."""
+    write(folder / "harbour.md", "The harbour froze.", seconds=LONG_AGO)
     open_knowledge(folder, cache)
     files_read.clear()
-    write(folder / "harbour.md", HARBOUR, seconds=LONG_AGO + 60)
+    write(folder / "harbour.md", "The harbour froze.", seconds=LONG_AGO + 60)
 
     open_knowledge(folder, cache)
 
@@ -253,9 +255,10 @@ def test_touched_but_unchanged_file_is_not_read_again(folder, cache, files_read)
 
 def test_only_a_changed_file_is_read_again(folder, cache, files_read):
     """The words that the file had before must not be found."""
+    write(folder / "harbour.md", "The harbour froze.", seconds=LONG_AGO)
     open_knowledge(folder, cache)
     files_read.clear()
-    write(folder / "harbour.md", HARBOUR.replace("froze", "thawed"), seconds=LONG_AGO + 60)
+    write(folder / "harbour.md", "The harbour thawed.", seconds=LONG_AGO + 60)
 
     knowledge = open_knowledge(folder, cache)
 
@@ -277,7 +280,7 @@ def test_a_file_that_changed_twice_within_a_moment_is_read_again(folder, cache):
 
 
 def test_an_added_file_is_found(folder, cache, files_read):
-    """Only the new file is read."""
+    """Only the new file is read, and not the two that are in the folder already."""
     open_knowledge(folder, cache)
     files_read.clear()
     write(folder / "tower.txt", "The tower is tall.")
@@ -291,6 +294,7 @@ def test_an_added_file_is_found(folder, cache, files_read):
 
 def test_a_removed_file_is_no_longer_found(folder, cache):
     """Evidence must not come from a document that the user has removed."""
+    write(folder / "harbour.md", "The harbour froze.")
     open_knowledge(folder, cache)
     (folder / "harbour.md").unlink()
 
@@ -302,6 +306,7 @@ def test_a_removed_file_is_no_longer_found(folder, cache):
 
 def test_a_renamed_file_is_found_by_its_new_name(folder, cache):
     """The name of the file is shown as the source of the evidence."""
+    write(folder / "harbour.md", "The harbour froze.")
     open_knowledge(folder, cache)
     (folder / "harbour.md").rename(folder / "port.md")
 
@@ -331,12 +336,13 @@ def test_updated_index_equals_a_fresh_index(folder, cache, tmp_path):
 
 def test_open_index_does_not_change_during_an_update(folder, cache):
     """A check that uses the index must not lose its passages."""
-    earlier = open_knowledge(folder, cache)
+    write(folder / "harbour.md", "The harbour froze.")
+    open_index = open_knowledge(folder, cache)
     (folder / "harbour.md").unlink()
 
     open_knowledge(folder, cache)
 
-    assert found_documents(earlier, "harbour") == ["harbour.md"]
+    assert found_documents(open_index, "harbour") == ["harbour.md"]
 
 
 # What cannot be read
@@ -431,13 +437,15 @@ def truncate_words(index: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda index: truncate(index / STORE),
-        lambda index: (index / STORE).write_bytes(b"no database"),
-        lambda index: (index / STORE).write_bytes(b""),
-        lambda index: (index / STORE).unlink(),
-        lambda index: (index / "tantivy" / "meta.json").unlink(),
-        lambda index: (index / "tantivy" / "meta.json").write_text("{}"),
-        truncate_words,
+        pytest.param(lambda index: truncate(index / STORE), id="half of the store"),
+        pytest.param(lambda index: (index / STORE).write_bytes(b"no database"), id="no database"),
+        pytest.param(lambda index: (index / STORE).write_bytes(b""), id="empty store"),
+        pytest.param(lambda index: (index / STORE).unlink(), id="no store"),
+        pytest.param(lambda index: (index / "tantivy" / "meta.json").unlink(), id="no metadata"),
+        pytest.param(
+            lambda index: (index / "tantivy" / "meta.json").write_text("{}"), id="empty metadata"
+        ),
+        pytest.param(truncate_words, id="half of the words"),
     ],
 )
 def test_a_damaged_index_is_built_anew_with_a_note(

@@ -46,10 +46,10 @@ def test_continuation_is_predicted_in_strides():
     windows = cut_windows([long_request, short_request], stride=2)
 
     assert windows == [
-        Window(0, before=[1, 2], targets=[3, 4]),
-        Window(0, before=[1, 2, 3, 4], targets=[5, 6]),
-        Window(0, before=[1, 2, 3, 4, 5, 6], targets=[7]),
-        Window(1, before=[9], targets=[8]),
+        Window(request=0, before=[1, 2], targets=[3, 4]),
+        Window(request=0, before=[1, 2, 3, 4], targets=[5, 6]),
+        Window(request=0, before=[1, 2, 3, 4, 5, 6], targets=[7]),
+        Window(request=1, before=[9], targets=[8]),
     ]
 
 
@@ -70,7 +70,7 @@ def test_continuation_is_predicted_in_strides():
 )
 def test_protocol_paper_puts_the_passage_before_the_text(before, document, expected):
     """The passage is shown in addition to the text, which is cut only if the window is full."""
-    window = Window(0, before, targets=[70, 71])
+    window = Window(request=0, before=before, targets=[70, 71])
 
     context = insert_passages(
         window, document, insertion="paper", max_length=10, first_token=0, limit=None
@@ -97,7 +97,7 @@ def test_protocol_code_overwrites_the_start_of_the_text_with_the_passage(
     before, document, expected
 ):
     """The authors' code keeps the length of the text, even if there is room for the passage."""
-    window = Window(0, before, targets=[70, 71])
+    window = Window(request=0, before=before, targets=[70, 71])
 
     context = insert_passages(
         window, document, insertion="code", max_length=10, first_token=0, limit=None
@@ -127,12 +127,18 @@ def rule_for(rules: str, passage: Passage, is_split: bool = True) -> str | None:
 @pytest.mark.parametrize(
     ("rules", "passage", "rule"),
     [
-        pytest.param("id:doc_id+title+overlap", Passage("7", "", "text"), "id", id="id"),
-        pytest.param("id:doc_id", Passage("7#4", "", "text"), "id", id="id of a part"),
-        pytest.param("title", Passage("x", "the  LIBRARY", "text"), "title", id="title"),
+        pytest.param(
+            "id:doc_id+title+overlap", Passage(id="7", title="", text="text"), "id", id="id"
+        ),
+        pytest.param(
+            "id:doc_id", Passage(id="7#4", title="", text="text"), "id", id="id of a part"
+        ),
+        pytest.param(
+            "title", Passage(id="x", title="the  LIBRARY", text="text"), "title", id="title"
+        ),
         pytest.param(
             "title+overlap",
-            Passage("x", "y", f"It says: {FOURTEEN_WORDS.upper()}."),
+            Passage(id="x", title="y", text=f"It says: {FOURTEEN_WORDS.upper()}."),
             "overlap",
             id="words",
         ),
@@ -146,14 +152,24 @@ def test_a_passage_of_the_evaluated_document_is_recognised(rules, passage, rule)
 @pytest.mark.parametrize(
     ("rules", "passage"),
     [
-        pytest.param("id:doc_id", Passage("71", "", "text"), id="id that begins alike"),
-        pytest.param("title+overlap", Passage("7", "", "text"), id="ids are not compared"),
-        pytest.param("id:page", Passage("7", "", "text"), id="id under another key"),
         pytest.param(
-            "id:doc_id", Passage("x", "The Library", "text"), id="titles are not compared"
+            "id:doc_id", Passage(id="71", title="", text="text"), id="id that begins alike"
         ),
-        pytest.param("title+overlap", Passage("x", "y", TWELVE_WORDS), id="few shared words"),
-        pytest.param("none", Passage("7", "The Library", FOURTEEN_WORDS), id="no rule"),
+        pytest.param(
+            "title+overlap", Passage(id="7", title="", text="text"), id="ids are not compared"
+        ),
+        pytest.param("id:page", Passage(id="7", title="", text="text"), id="id under another key"),
+        pytest.param(
+            "id:doc_id",
+            Passage(id="x", title="The Library", text="text"),
+            id="titles are not compared",
+        ),
+        pytest.param(
+            "title+overlap", Passage(id="x", title="y", text=TWELVE_WORDS), id="few shared words"
+        ),
+        pytest.param(
+            "none", Passage(id="7", title="The Library", text=FOURTEEN_WORDS), id="no rule"
+        ),
     ],
 )
 def test_passage_matching_no_rule_is_kept(rules, passage):
@@ -163,7 +179,7 @@ def test_passage_matching_no_rule_is_kept(rules, passage):
 
 def test_number_sign_belongs_to_the_id_in_an_unsplit_index():
     """Only an index that splits texts numbers their parts after such a sign."""
-    assert rule_for("id:doc_id", Passage("7#4", "", "text"), is_split=False) is None
+    assert rule_for("id:doc_id", Passage(id="7#4", title="", text="text"), is_split=False) is None
 
 
 def test_row_without_its_id_key_is_refused():

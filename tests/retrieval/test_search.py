@@ -420,7 +420,12 @@ def test_a_refused_query_is_not_tried_again(service, search):
 
 @pytest.mark.parametrize(
     ("status", "advice"),
-    [(401, "key_env"), (403, "search.formats"), (404, "check url"), (302, "change url")],
+    [
+        pytest.param(401, "key_env", id="wrong key"),
+        pytest.param(403, "search.formats", id="SearXNG without JSON"),
+        pytest.param(404, "check url", id="wrong path"),
+        pytest.param(302, "change url", id="moved"),
+    ],
 )
 def test_permanent_http_error_ends_the_search(service, search, status, advice):
     """The message names the setting to mend."""
