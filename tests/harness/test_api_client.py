@@ -177,9 +177,15 @@ def test_log_names_the_host_receiving_the_key(server, client_log):
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"api_key_env": "none"}, {"base_url": "https://api.openai.com/v1/chat/completions"}],
+    [
+        pytest.param({"api_key_env": "none"}, id="no key is sent"),
+        pytest.param(
+            {"base_url": "https://api.openai.com/v1/chat/completions"},
+            id="the key for OpenAI is sent to OpenAI",
+        ),
+    ],
 )
-def test_log_names_no_host_if_the_key_stays_with_its_server(server, client_log, arguments):
+def test_log_names_no_host_if_no_other_host_gets_the_key(server, client_log, arguments):
     """A warning that always comes is not read."""
     open_client(server, **arguments)
 

@@ -212,14 +212,14 @@ def test_failed_run_restores_the_model(monkeypatch):
     """During a run, the suite replaces a method of the model, which a program may use again."""
 
     def fail(lm):
-        raise RuntimeError
+        raise RuntimeError("the run failed")
 
     monkeypatch.setattr(evaluator, "evaluate", fail)
     evaluation.extend_evaluate()
-    evaluation.extend_evaluate()  # a second time does no harm
+    evaluation.extend_evaluate()  # a program may start several runs, each of which extends it
     model = Model()
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="the run failed"):
         evaluator.evaluate(model)
 
     assert "generate_until" not in vars(model)

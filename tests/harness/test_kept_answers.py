@@ -52,7 +52,7 @@ class CountingModel(LM):
 
 
 @pytest.fixture
-def path(tmp_path) -> Path:
+def answers_path(tmp_path) -> Path:
     """Return the path of a file of answers."""
     return tmp_path / "kept.sqlite"
 
@@ -64,25 +64,25 @@ def generate(model: LM, answers: AnswerFile, *prompts: str, generation=GREEDY) -
         return model.generate_until(requests)
 
 
-def test_continued_run_sends_only_unanswered_requests(path):
+def test_continued_run_sends_only_unanswered_requests(answers_path):
     """The model answers in batches of two, and was interrupted in the batch of c and d."""
     interrupted = CountingModel(interrupted_at=3)
     with pytest.raises(KeyboardInterrupt):
-        generate(interrupted, AnswerFile(path), "a", "b", "c", "d")
+        generate(interrupted, AnswerFile(answers_path), "a", "b", "c", "d")
     continued = CountingModel()
 
-    texts = generate(continued, AnswerFile(path), "a", "b", "c", "d")
+    texts = generate(continued, AnswerFile(answers_path), "a", "b", "c", "d")
 
     assert interrupted.prompts == ["a", "b", "c"]
     assert continued.prompts == ["c", "d"]
     assert texts == ["text 1", "text 2", "text 1", "text 2"]
 
 
-def test_equal_greedy_requests_are_sent_once(path):
+def test_equal_greedy_requests_are_sent_once(answers_path):
     """A model that does not sample gives the same text to equal requests."""
     model = CountingModel()
 
-    texts = generate(model, AnswerFile(path), "a", "a")
+    texts = generate(model, AnswerFile(answers_path), "a", "a")
 
     assert texts == ["text 1", "text 1"]
     assert model.prompts == ["a"]
@@ -104,44 +104,50 @@ class DrawingModel(CountingModel):
 def test_samples_do_not_depend_on_the_folder_of_the_checkpoint(tmp_path):
     """Others can repeat a result whose samples were drawn with a seed."""
     prompts = ("a", "a", "b")
-    here = generate(
-        DrawingModel("here"), AnswerFile(tmp_path / "a.sqlite"), *prompts, generation=SAMPLED
+    model = DrawingModel(folder="here")
+    copy_of_model = DrawingModel(folder="there")
+
+    samples = generate(model, AnswerFile(tmp_path / "a.sqlite"), *prompts, generation=SAMPLED)
+    samples_of_copy = generate(
+        copy_of_model, AnswerFile(tmp_path / "b.sqlite"), *prompts, generation=SAMPLED
     )
-    there = generate(
-        DrawingModel("there"), AnswerFile(tmp_path / "b.sqlite"), *prompts, generation=SAMPLED
-    )
 
-    assert here == there
-    assert len(set(here)) == 3
+    assert samples_of_copy == samples
+    assert len(set(samples)) == 3
 
 
-def test_database_from_another_program_is_refused(path):
+def test_database_from_another_program_is_refused(answers_path):
     """Writing into it could destroy what it holds."""
-    with closing(sqlite3.connect(path)) as database:
+    with closing(sqlite3.connect(answers_path)) as database:
         database.execute("CREATE TABLE notes (text TEXT)")
 
     with pytest.raises(DataError, match="but not of models' answers; name another file"):
-        AnswerFile(path)
+        AnswerFile(answers_path)
 
 
-def test_every_sample_of_a_prompt_is_saved(path):
+def test_every_sample_of_a_prompt_is_saved(answers_path):
     """The first run draws three samples of the prompt, and the next one wants four."""
-    texts = generate(CountingModel(), AnswerFile(path), "a", "a", "a", generation=SAMPLED)
-    continued = CountingModel()
+    first_model = CountingModel()
+    second_model = CountingModel()
 
-    kept_texts = generate(continued, AnswerFile(path), "a", "a", "a", "a", generation=SAMPLED)
+    three_samples = generate(
+        first_model, AnswerFile(answers_path), "a", "a", "a", generation=SAMPLED
+    )
+    four_samples = generate(
+        second_model, AnswerFile(answers_path), "a", "a", "a", "a", generation=SAMPLED
+    )
 
-    assert texts == ["text 1", "text 2", "text 3"]
-    assert kept_texts == [*texts, "text 1"]
-    assert continued.prompts == ["a"]
+    assert three_samples == ["text 1", "text 2", "text 3"]
+    assert four_samples == ["text 1", "text 2", "text 3", "text 1"]
+    assert second_model.prompts == ["a"]  # it writes the fourth sample, which is its first text
 
 
-def test_scores_of_a_model_without_tokens_are_saved(path):
+def test_scores_of_a_model_without_tokens_are_saved(answers_path):
     """This model scores a continuation by its length: " word" has five characters."""
     requests = [Instance("", {}, ("context", " word"), 0)]
     model = CountingModel()
 
-    with keep_answers(model, AnswerFile(path)):
+    with keep_answers(model, AnswerFile(answers_path)):
         scores = [model.loglikelihood(requests) for _ in range(2)]
 
     assert scores == [[(-5.0, False)]] * 2
@@ -151,12 +157,12 @@ def test_scores_of_a_model_without_tokens_are_saved(path):
 @pytest.mark.parametrize(
     "generation", [{"max_gen_toks": 6}, {"max_gen_toks": 5, "until": ["."]}], ids=str
 )
-def test_changed_generation_arguments_use_separate_answers(path, generation):
+def test_changed_generation_arguments_use_separate_answers(answers_path, generation):
     """A longer limit, or another stop text, changes what a model writes."""
-    generate(CountingModel(), AnswerFile(path), "a")
+    generate(CountingModel(), AnswerFile(answers_path), "a")
     model = CountingModel()
 
-    generate(model, AnswerFile(path), "a", generation=generation)
+    generate(model, AnswerFile(answers_path), "a", generation=generation)
 
     assert model.prompts == ["a"]
 
@@ -170,81 +176,99 @@ def test_changed_generation_arguments_use_separate_answers(path, generation):
     ],
     ids=str,
 )
-def test_different_models_use_separate_answers(path, settings):
+def test_different_models_use_separate_answers(answers_path, settings):
     """lm_eval's own cache does not know which model answered."""
-    generate(CountingModel(), AnswerFile(path, {"model_args": {"model": "a"}}), "a")
+    generate(CountingModel(), AnswerFile(answers_path, {"model_args": {"model": "a"}}), "a")
     model = CountingModel()
 
-    generate(model, AnswerFile(path, settings), "a")
+    generate(model, AnswerFile(answers_path, settings), "a")
 
     assert model.prompts == ["a"]
 
 
-def test_changed_batch_size_reuses_saved_answers(path):
+def test_changed_batch_size_reuses_saved_answers(answers_path):
     """How many requests run at a time does not change their answers."""
     arguments = {"model": "a", "batch_size": 8, "num_concurrent": 4}
-    generate(CountingModel(), AnswerFile(path, {"model_args": arguments}), "a")
+    generate(CountingModel(), AnswerFile(answers_path, {"model_args": arguments}), "a")
     model = CountingModel()
 
-    generate(model, AnswerFile(path, {"model_args": {"model": "a"}}), "a")
+    generate(model, AnswerFile(answers_path, {"model_args": {"model": "a"}}), "a")
 
     assert model.prompts == []
 
 
-def test_answers_about_images_are_not_saved(path):
+def test_answers_about_images_are_not_saved(answers_path):
     """An image is not part of the text by which answers are found."""
     request = Instance("", {}, ("a", GREEDY, {"visual": [object()]}), 0)
     model = CountingModel()
 
-    with keep_answers(model, AnswerFile(path)):
+    with keep_answers(model, AnswerFile(answers_path)):
         for _ in range(2):
             model.generate_until([request])
 
     assert model.prompts == ["a", "a"]
 
 
-def test_fresh_run_sends_all_requests_again(path):
+def test_fresh_run_sends_all_requests_again(answers_path):
     """A server may have changed the model under the same name."""
-    generate(CountingModel(), AnswerFile(path), "a")
+    generate(CountingModel(), AnswerFile(answers_path), "a")
     model = CountingModel()
 
-    generate(model, AnswerFile(path, is_fresh=True), "a")
+    generate(model, AnswerFile(answers_path, is_fresh=True), "a")
 
     assert model.prompts == ["a"]
 
 
-def test_changed_api_key_reuses_saved_answers(path):
-    """A key says who pays, and not which model answers."""
-    generate(CountingModel(), AnswerFile(path, {"model_args": {"api_key_env": "A"}}), "a")
-    model = CountingModel()
+def test_changed_api_key_reuses_saved_answers(answers_path):
+    """The key decides who pays for an answer, but not what the model answers."""
+    answers_with_first_key = AnswerFile(answers_path, {"model_args": {"api_key_env": "FIRST"}})
+    answers_with_second_key = AnswerFile(answers_path, {"model_args": {"api_key_env": "SECOND"}})
+    generate(CountingModel(), answers_with_first_key, "a")
+    later_model = CountingModel()
 
-    generate(model, AnswerFile(path, {"model_args": {"api_key_env": "B"}}), "a")
+    generate(later_model, answers_with_second_key, "a")
 
-    assert model.prompts == []
+    assert later_model.prompts == []
 
 
-def test_progress_does_not_count_saved_answers(path, monkeypatch, caplog):
-    """Of three requests, the answers to a and b are kept."""
+class SlowModel(CountingModel):
+    """A model that takes 0.3 seconds for all texts together."""
 
-    class SlowModel(CountingModel):
-        def generate_until(self, requests):
-            time.sleep(0.3)
-            return super().generate_until(requests)
+    def generate_until(self, requests):
+        """Write a numbered text for each request."""
+        time.sleep(0.3)
+        return super().generate_until(requests)
 
-    generate(SlowModel(), AnswerFile(path), "a", "b")
-    monkeypatch.setattr(progress, "_FIRST_REPORT", 0.1)  # seconds
+
+@pytest.fixture
+def generate_with_progress(monkeypatch, caplog):
+    """Return a function that works as `generate`, and returns the log of its progress.
+
+    The progress is reported for the first time after 0.1 seconds.
+    """
+    monkeypatch.setattr(progress, "_FIRST_REPORT", 0.1)
     monkeypatch.setattr(progress, "logger", logging.getLogger("test"))
-    model = SlowModel()
-    requests = [Instance("", {}, (prompt, GREEDY), 0) for prompt in "abc"]
 
-    with (
-        caplog.at_level(logging.INFO, "test"),
-        keep_answers(model, AnswerFile(path)),
-        progress.reported_requests(model, len(requests), "texts"),
-    ):
-        model.generate_until(requests)
+    def generate_texts(model: LM, answers: AnswerFile, *prompts: str) -> str:
+        requests = [Instance("", {}, (prompt, GREEDY), 0) for prompt in prompts]
+        with (
+            caplog.at_level(logging.INFO, "test"),
+            keep_answers(model, answers),
+            progress.reported_requests(model, len(requests), "texts"),
+        ):
+            model.generate_until(requests)
+        return caplog.text
 
-    assert "texts: none of 1 request answered" in caplog.text
+    return generate_texts
+
+
+def test_progress_does_not_count_saved_answers(answers_path, generate_with_progress):
+    """The rate of answers would otherwise be too high, and the remaining time too short."""
+    generate(SlowModel(), AnswerFile(answers_path), "a", "b")
+
+    log = generate_with_progress(SlowModel(), AnswerFile(answers_path), "a", "b", "c")
+
+    assert "texts: none of 1 request answered" in log
 
 
 @pytest.fixture
@@ -279,15 +303,15 @@ def test_answers_are_deleted_after_30_days(home):
     assert model.prompts == ["a"]
 
 
-def test_answers_in_a_user_named_file_are_never_deleted(path):
+def test_answers_in_a_user_named_file_are_never_deleted(answers_path):
     """The user has asked for this file, so only they delete it."""
-    answers = AnswerFile(path)
+    answers = AnswerFile(answers_path)
     generate(CountingModel(), answers, "a")
 
     answers.finish()
 
     model = CountingModel()
-    generate(model, AnswerFile(path), "a")
+    generate(model, AnswerFile(answers_path), "a")
     assert model.prompts == []
 
 

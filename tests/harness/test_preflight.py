@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -102,9 +102,13 @@ def run_command(*words: str, key: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
-def chat_words(url: str, model: str = "m", task: str = "sample_felm") -> list[str]:
+def chat_words(
+    url: str, model: str = "m", task: str = "sample_felm", num_concurrent: int = 1
+) -> list[str]:
     """Return the words of a run on a chat server."""
-    arguments = f"model={model}" + (f",base_url={url}" if url else "")
+    arguments = f"model={model},num_concurrent={num_concurrent}"
+    if url:
+        arguments += f",base_url={url}"
     words = ["--model", "local-chat-completions", "--apply_chat_template", "--limit", "3"]
     return [*words, "--tasks", task, "--model_args", arguments]
 
@@ -260,9 +264,7 @@ def test_run_waits_ten_seconds_for_a_busy_server(concurrency):
         return 429 if is_busy else 200
 
     with serving(status=status) as server:
-        words = chat_words(server.url + CHAT)
-        words[-1] += f",num_concurrent={concurrency}"
-        completed = run_command(*words)
+        completed = run_command(*chat_words(server.url + CHAT, num_concurrent=concurrency))
 
     assert completed.returncode == 0, completed.stderr
     assert "Traceback" not in completed.stderr
@@ -272,16 +274,13 @@ def test_run_waits_ten_seconds_for_a_busy_server(concurrency):
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_server_failure_during_a_run_prints_no_traceback(concurrency):
     """The first request is that of the check before the run, and all later ones fail."""
-    num_requests: list[int] = []
 
     def status() -> int:
-        num_requests.append(1)
-        return 200 if len(num_requests) < 2 else 500
+        is_check_before_run = len(server.bodies) == 1
+        return 200 if is_check_before_run else 500
 
     with serving(status=status) as server:
-        words = chat_words(server.url + CHAT)
-        words[-1] += f",num_concurrent={concurrency}"
-        completed = run_command(*words)
+        completed = run_command(*chat_words(server.url + CHAT, num_concurrent=concurrency))
 
     assert completed.returncode == 1
     assert "no answer, after several tries: HTTP 500 Internal Server Error" in completed.stderr
@@ -299,8 +298,7 @@ def test_ctrl_c_prints_the_command_to_continue(tmp_path):
 
     environment = {**os.environ, "LM_FACTUALITY_HOME": str(tmp_path), "OPENAI_API_KEY": ""}
     with serving(status=status) as server:
-        words = [*chat_words(server.url + CHAT), "--limit", "20", "--fresh"]
-        words[words.index("--model_args") + 1] += ",num_concurrent=4"
+        words = [*chat_words(server.url + CHAT, num_concurrent=4), "--limit", "20", "--fresh"]
         process = subprocess.Popen(
             [sys.executable, "-c", COMMAND, "run", *words],
             cwd=REPOSITORY,
@@ -333,14 +331,22 @@ def test_too_little_disk_space_for_results_is_refused(tmp_path, monkeypatch):
         preflight.check_disk_space(tmp_path)
 
 
+WRITE_TO_A_FULL_DISK = """
+import sys
+from lm_factuality.ground.errors import run_with_exit_code
+
+def write():
+    with open("/dev/full", "w") as file:
+        file.write("x" * 99999)
+
+sys.exit(run_with_exit_code("lm-factuality", write))
+"""
+
+
 def test_command_on_a_full_disk_ends_with_a_one_line_error():
     """Writing to ``/dev/full`` fails as on a full disk."""
-    script = "import sys; from lm_factuality.ground.errors import run_with_exit_code as run\n"
-    script += "def write():\n with open('/dev/full', 'w') as file: file.write('x' * 99999)\n"
-    script += "sys.exit(run('lm-factuality', write))"
-
     completed = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+        [sys.executable, "-c", WRITE_TO_A_FULL_DISK], capture_output=True, text=True, check=False
     )
 
     assert completed.returncode == 1
@@ -348,58 +354,91 @@ def test_command_on_a_full_disk_ends_with_a_one_line_error():
     assert completed.stderr.count("\n") == 1
 
 
-DRY_RUN_TASKS = "sample_felm,sample_factor_chat"
+class EstimatedRun(NamedTuple):
+    """The estimate of a dry run, and what the same run without ``--dry-run`` sends."""
+
+    num_requests: int
+    """The estimated number of requests."""
+
+    num_prompt_tokens: int
+    """The estimated number of tokens in all prompts."""
+
+    num_sent_by_dry_run: int
+    """The number of requests of the dry run."""
+
+    sent_prompts: list[str]
+    """The prompts that are sent, without that of the check before the run."""
 
 
-def test_a_dry_run_sends_nothing():
-    """A user decides by the dry run whether they can pay for the real one."""
+@pytest.fixture(scope="module")
+def estimated_run() -> EstimatedRun:
+    """Estimate a run of two tasks with three rows each, and do it."""
     with serving() as server:
-        words = chat_words(server.url + CHAT, task=DRY_RUN_TASKS)
-
-        completed = run_command(*words, "--dry-run", "--prices", "1,2")
-
-        num_requests = len(server.bodies)
-
-    assert "all tasks" in completed.stdout
-    assert num_requests == 0
-
-
-def test_dry_run_estimate_is_close_to_the_sent_tokens():
-    """The estimate takes 3.5 bytes of a prompt for a token."""
-    with serving() as server:
-        words = chat_words(server.url + CHAT, task=DRY_RUN_TASKS)
+        words = chat_words(server.url + CHAT, task="sample_felm,sample_factor_chat")
         planned = run_command(*words, "--dry-run", "--prices", "1,2")
+        num_sent_by_dry_run = len(server.bodies)
         run_command(*words)
         _check_before_the_run, *sent = server.bodies
 
     (total,) = [line for line in planned.stdout.splitlines() if "all tasks" in line]
-    # The columns after the name and the number of rows: requests, and tokens of prompts.
-    _all, _tasks, _rows, requests_cell, tokens_cell, *_ = total.split()
-    num_requests = int(requests_cell.replace(",", ""))
-    num_tokens = int(tokens_cell.replace(",", ""))
-    sent_bytes = 0
-    for body in sent:
-        for message in body["messages"]:
-            sent_bytes += len(message["content"].encode())
-    # Without log-probabilities, the first four questions of both tasks may be asked twice.
-    assert num_requests <= len(sent) <= num_requests + 2 * 4
-    assert num_tokens == pytest.approx(sent_bytes / 3.5, rel=0.25)
+    _all, _tasks, _num_rows, num_requests, num_prompt_tokens, *_ = total.replace(",", "").split()
+    prompts = ["".join(message["content"] for message in body["messages"]) for body in sent]
+    return EstimatedRun(int(num_requests), int(num_prompt_tokens), num_sent_by_dry_run, prompts)
 
 
-def test_cache_from_a_config_file_is_separate_for_each_model(tmp_path):
-    """Otherwise the second model would get the cached answers of the first."""
-    config = {"model": "constant-answer", "tasks": ["sample_felm"], "limit": 2, "batch_size": 1}
-    config |= {"use_cache": str(tmp_path / "kept"), "output_path": str(tmp_path / "results")}
+def test_a_dry_run_sends_nothing(estimated_run):
+    """A user decides by the dry run whether they can pay for the real one."""
+    assert estimated_run.num_sent_by_dry_run == 0
 
-    for answer in ("ALL_CORRECT", "1"):
-        config["model_args"] = {"answer": answer}
-        (tmp_path / "run.yaml").write_text(json.dumps(config))
+
+def test_dry_run_states_how_many_requests_are_sent(estimated_run):
+    """A server without log-probabilities may be asked the first 4 questions of a task twice."""
+    num_repeated_at_most = 2 * 4
+    num_sent = len(estimated_run.sent_prompts)
+
+    assert num_sent - num_repeated_at_most <= estimated_run.num_requests <= num_sent
+
+
+def test_dry_run_estimate_is_close_to_the_sent_tokens(estimated_run):
+    """The tokenizer of a server is unknown, so the estimate takes 3.5 bytes for a token."""
+    num_bytes = sum(len(prompt.encode()) for prompt in estimated_run.sent_prompts)
+
+    assert estimated_run.num_prompt_tokens == pytest.approx(num_bytes / 3.5, rel=0.25)
+
+
+@pytest.fixture
+def run_constant_model(tmp_path):
+    """Return a function that runs a model with a constant answer, and returns its two responses.
+
+    A file of settings names a cache, which all runs of a test share.
+    """
+
+    def run_model(answer: str) -> list[str]:
+        settings = {
+            "model": "constant-answer",
+            "model_args": {"answer": answer},
+            "tasks": ["sample_felm"],
+            "limit": 2,
+            "batch_size": 1,
+            "use_cache": str(tmp_path / "cache"),
+            "output_path": str(tmp_path / f"results_{answer}"),
+        }
+        (tmp_path / "run.yaml").write_text(json.dumps(settings))
         run_command("--config", str(tmp_path / "run.yaml"), "--log_samples")
+        (samples_path,) = (tmp_path / f"results_{answer}").rglob("samples_*.jsonl")
+        samples = [json.loads(line) for line in samples_path.read_text().splitlines()]
+        return [sample["resps"][0][0] for sample in samples]
 
-    # The names of files end in their date, so the second run's file is the last one.
-    newest = max((tmp_path / "results").rglob("samples_*.jsonl"), key=lambda path: path.name)
-    responses = [json.loads(line)["resps"] for line in newest.read_text().splitlines()]
-    assert responses == [[["1"]], [["1"]]]
+    return run_model
+
+
+def test_cache_from_a_config_file_is_separate_for_each_model(run_constant_model):
+    """Otherwise the second model would get the cached answers of the first."""
+    responses_of_first_model = run_constant_model(answer="ALL_CORRECT")
+    responses_of_second_model = run_constant_model(answer="1")
+
+    assert responses_of_first_model == ["ALL_CORRECT", "ALL_CORRECT"]
+    assert responses_of_second_model == ["1", "1"]
 
 
 def test_a_dry_run_loads_no_model():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness.context import EvaluationRun, begin_run
 from lm_factuality.models.hf_tree import HFTree
-from lm_factuality.scores.statistics import Outcome, clustered_stderr
 from tests.conftest import TASKS, example_row
 from tests.two_processes import one_of_two
 
@@ -44,29 +44,41 @@ def data_dir(tmp_path) -> Path:
     return folder
 
 
+def row_with_shortest_choice(number: int, document: str, *, is_shortest_true: bool) -> dict:
+    """Return a row of a document whose shortest choice is the true one or a contradiction."""
+    completion, contradiction = "It fell down.", "It fell."
+    if is_shortest_true:
+        completion, contradiction = contradiction, completion
+    return example_row(
+        doc_id=document,
+        prefix=f"Item {number}. ",
+        completion=completion,
+        contradiction_0=contradiction,
+        contradiction_1="It fell far down.",
+        contradiction_2="It fell very far down.",
+    )
+
+
 def test_standard_error_is_clustered_by_document(tmp_path, evaluate, factor_yaml, write_rows):
-    """The baseline is right in all three rows of two documents, and wrong in those of two others."""
-    true_is_shortest = {"completion": "It fell.", "contradiction_0": "It fell down."}
-    false_is_shortest = {"completion": "It fell down.", "contradiction_0": "It fell."}
-    longer = {"contradiction_1": "It fell far down.", "contradiction_2": "It fell very far down."}
+    """Rows of one document resemble each other, so they count less than independent ones."""
+    # The baseline takes the shortest choice, which is true in the rows of two documents.
     rows = []
-    for number in range(12):
-        choices = true_is_shortest if number < 6 else false_is_shortest
-        document = str(number // 3)
-        rows.append(example_row(doc_id=document, prefix=f"Item {number}. ", **longer, **choices))
+    for document in ("a", "b", "c", "d"):
+        is_true = document in ("a", "b")
+        rows += [
+            row_with_shortest_choice(number, document, is_shortest_true=is_true)
+            for number in range(3)
+        ]
     write_rows(rows)
     factor_yaml(dataset_path="rows.jsonl")
 
     output = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "shortest"})
 
-    outcomes_by_document = []
-    outcomes_by_row = []
-    for number, sample in enumerate(output["samples"]["my_factor"]):
-        outcomes_by_document.append(Outcome(sample["acc"], sample["doc"]["doc_id"]))
-        outcomes_by_row.append(Outcome(sample["acc"], str(number)))
+    accuracies = [sample["acc"] for sample in output["samples"]["my_factor"]]
     stderr = output["results"]["my_factor"]["acc_stderr,none"]
-    assert stderr == pytest.approx(clustered_stderr(outcomes_by_document))
-    assert stderr != pytest.approx(clustered_stderr(outcomes_by_row), abs=1e-9)
+    assert accuracies == [1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0]
+    # Of four documents, two have an accuracy of 1 and two of 0: sqrt(0.5 * 0.5 / (4 - 1)).
+    assert stderr == pytest.approx(math.sqrt(0.25 / 3))
 
 
 def test_results_record_the_data_and_the_suite_version(evaluate):
@@ -171,12 +183,20 @@ def test_unscorable_rows_are_counted_with_the_score(output_with_two_broken_rows)
     assert metrics["factor_acc_best,none"] == (num_right + 2) / 4
 
 
-def test_a_broken_file_is_refused(evaluate, checkpoint, factor_yaml, tmp_path):
+@pytest.mark.parametrize(
+    ("bad_line", "message"),
+    [
+        pytest.param("[1]", "rows.jsonl:2: found a JSON list", id="no mapping"),
+        pytest.param("{]", "rows.jsonl:2: not valid JSON", id="no JSON"),
+    ],
+)
+def test_a_broken_file_is_refused(evaluate, checkpoint, factor_yaml, tmp_path, bad_line, message):
     """A run on the readable rows alone would look like one on all rows."""
-    (tmp_path / "rows.jsonl").write_text("{}\n[1]\n{]\n", encoding="utf-8")
+    sound_line = json.dumps(example_row())
+    (tmp_path / "rows.jsonl").write_text(f"{sound_line}\n{bad_line}\n", encoding="utf-8")
     factor_yaml(dataset_path="rows.jsonl")
 
-    with pytest.raises((DataError, ConfigError)):
+    with pytest.raises(DataError, match=message):
         evaluate("hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint)})
 
 
@@ -210,16 +230,22 @@ def test_the_request_cache_of_lm_eval_is_not_used(
     monkeypatch.setenv("LM_HARNESS_CACHE_PATH", str(tmp_path / "requests"))
     factor_yaml(dataset_path="rows.jsonl")
 
-    contexts = []
-    for prefix in ("One. ", "Two. "):
-        write_rows([example_row(turncated_prefixes=prefix)])
+    def context_of_first_request() -> str:
         output = evaluate(
             "surface-baseline", ["my_factor"], tmp_path, {"rule": "random"}, cache_requests=True
         )
-        context, *_ = output["samples"]["my_factor"][0]["arguments"][0]
-        contexts.append(context)
+        first_sample = output["samples"]["my_factor"][0]
+        context, _continuation, *_ = first_sample["arguments"][0]
+        return context
 
-    assert contexts == ["One.", "Two."]
+    # The authors' files spell the name of the column in this way.
+    write_rows([example_row(turncated_prefixes="One. ")])
+    context = context_of_first_request()
+    write_rows([example_row(turncated_prefixes="Two. ")])
+    context_after_change = context_of_first_request()
+
+    assert context == "One."
+    assert context_after_change == "Two."
 
 
 def test_eight_line_yaml_adds_a_corpus_with_other_columns(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,6 +27,18 @@ class ModelLoadingError(Exception):
     """Raised in place of loading a model, which is what a run without mistakes does."""
 
 
+@pytest.fixture(autouse=True)
+def restored_arguments(monkeypatch) -> None:
+    """Restore the arguments of this process after each test, since a run changes them."""
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+
+
+def run_baseline(table: Path) -> int:
+    """Run a baseline, which needs no model, on a table, and return the exit code."""
+    model = ["--model", "surface-baseline", "--model_args", "rule=random"]
+    return main(["run", *model, "--tasks", str(table)])
+
+
 @pytest.fixture
 def error_of_run(capsys, monkeypatch):
     """Return a function that starts a run with a mistake, and returns its error message.
@@ -36,8 +49,6 @@ def error_of_run(capsys, monkeypatch):
     def fail_to_load(*arguments, **options):
         raise ModelLoadingError
 
-    # A run changes the arguments of the process.
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
     monkeypatch.setattr(evaluator, "simple_evaluate", fail_to_load)
 
     def start(*arguments: str, model: str = "hf", pretrained: str | None = CHECKPOINT) -> str:
@@ -139,62 +150,42 @@ def test_transformers_argument_is_accepted():
     check_model("hf", {"pretrained": CHECKPOINT, "attn_implementation": "eager"}, "")
 
 
-def test_run_accepts_the_same_table_as_validate(write_rows, monkeypatch, capsys):
+def test_run_accepts_the_same_table_as_validate(write_rows, capsys):
     """A user need not write a YAML to score a model on a table of their own."""
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
     rows = write_rows([example_row()], "my_rows.jsonl")
 
     exit_code_of_validate = main(["validate", str(rows)])
-    exit_code_of_run = main(
-        ["run", "--model", "surface-baseline", "--model_args", "rule=random", "--tasks", str(rows)]
-    )
+    exit_code_of_run = run_baseline(rows)
 
     assert exit_code_of_validate == 0
     assert exit_code_of_run == 0
     assert "my_rows" in capsys.readouterr().out
 
 
-def test_warning_about_bad_table_rows_names_the_command_to_list_them(
-    write_rows, monkeypatch, capsys, caplog
-):
+def test_warning_about_bad_table_rows_names_the_command_to_list_them(write_rows, caplog):
     """The second row has an empty contradiction, which leaves it unscored."""
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
     rows = write_rows([example_row(), example_row(contradiction_1="")], "my_rows.jsonl")
 
     with caplog.at_level(logging.WARNING):
-        main(
-            [
-                "run",
-                "--model",
-                "surface-baseline",
-                "--model_args",
-                "rule=random",
-                "--tasks",
-                str(rows),
-            ]
-        )
+        run_baseline(rows)
 
     assert f"'lm-factuality validate {rows}' lists them all" in caplog.text
 
 
-def test_a_run_blames_the_table_for_a_misspelt_column(write_rows, monkeypatch, capsys):
+def test_a_run_blames_the_table_for_a_misspelt_column(write_rows, capsys):
     """The user wrote the table, and has no YAML to look at."""
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
     row = example_row()
     row["compleation"] = row.pop("completion")
     rows = write_rows([row], "my_rows.jsonl")
 
-    exit_code = main(
-        ["run", "--model", "surface-baseline", "--model_args", "rule=random", "--tasks", str(rows)]
-    )
+    exit_code = run_baseline(rows)
 
     assert exit_code != 0
     assert f"{rows}: no column 'completion'" in "".join(capsys.readouterr())
 
 
-def test_run_without_saved_results_prints_the_checkpoint(write_rows, monkeypatch, capsys):
+def test_run_without_saved_results_prints_the_checkpoint(write_rows, capsys):
     """The printed table is then all that remains of the run."""
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
     rows = write_rows([example_row()], "my_rows.jsonl")
 
     model_args = f"pretrained={CHECKPOINT},dtype=float32"
@@ -242,8 +233,8 @@ def test_validate_checks_the_judge_named_for_the_task(tmp_path):
 
 
 def test_a_model_class_without_a_checkpoint_is_refused(error_of_run):
-    """The class alone does not say which weights to load."""
-    message = error_of_run("--tasks", "sample_factor", pretrained=None)
+    """The class ``hf`` does not say which weights to load, so the error asks for them."""
+    message = error_of_run("--tasks", "sample_factor", model="hf", pretrained=None)
 
     assert "--model hf: which one?" in message
 
@@ -339,30 +330,23 @@ def test_existing_gpu_is_accepted(monkeypatch, device):
     check_model("hf", {"pretrained": CHECKPOINT}, device)
 
 
-def group_yaml(first_task: str) -> str:
-    """Return the YAML of a group with groups written out in it, whose first task has a name."""
-    return f"""\
+def test_tasks_of_nested_groups_are_found(tmp_path):
+    """A group may name tasks and groups, change tasks, or write them out."""
+    (tmp_path / "named_group.yaml").write_text(
+        "group: named_group\ntask: [sample_factor_perplexity]\n"
+    )
+    (tmp_path / "mine.yaml").write_text(
+        """\
 group: mine
 task:
   - group: within
-    task: [{first_task}, {{task: sample_felm, num_fewshot: 0}}]
+    task: [sample_factor, {task: sample_felm, num_fewshot: 0}]
   - group: written
     task:
-      - {{task: made_here, dataset_path: nobody/has-it, output_type: loglikelihood}}
+      - {task: made_here, dataset_path: nobody/has-it, output_type: loglikelihood}
   - group: named_group
 """
-
-
-NAMED_GROUP_YAML = """\
-group: named_group
-task: [sample_factor_perplexity]
-"""
-
-
-def test_tasks_of_nested_groups_are_found(tmp_path):
-    """A group may name tasks and groups, change tasks, or write them out."""
-    (tmp_path / "mine.yaml").write_text(group_yaml("sample_factor"), encoding="utf-8")
-    (tmp_path / "named_group.yaml").write_text(NAMED_GROUP_YAML, encoding="utf-8")
+    )
 
     names = [name for name, _ in find_configs("mine", [str(tmp_path)])]
 
@@ -371,8 +355,14 @@ def test_tasks_of_nested_groups_are_found(tmp_path):
 
 def test_misspelt_task_in_a_nested_group_is_refused(error_of_run, tmp_path):
     """lm_eval would find the error after it has loaded the model."""
-    (tmp_path / "mine.yaml").write_text(group_yaml("sample_facto"), encoding="utf-8")
-    (tmp_path / "named_group.yaml").write_text(NAMED_GROUP_YAML, encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(
+        """\
+group: mine
+task:
+  - group: within
+    task: [sample_facto, sample_felm]
+"""
+    )
 
     message = error_of_run("--tasks", "mine", "--include_path", str(tmp_path))
 
@@ -420,14 +410,21 @@ def test_lm_eval_tasks_are_read_only_if_the_run_uses_one(
     error_of_run, indexed_folders, tasks, reads_tasks_of_lm_eval
 ):
     """Reading all tasks of lm_eval takes seconds."""
-    original_init = TaskManager.__init__
-    settings = "judge=lexical,thinking_tokens=0"
-
+    # The run goes on to load its model, which this fixture prevents.
     with pytest.raises(ModelLoadingError):
-        error_of_run("--tasks", tasks, "--metadata", settings)
+        error_of_run("--tasks", tasks, "--metadata", "judge=lexical,thinking_tokens=0")
 
     was_lm_eval_read = any("site-packages" in folder for folder in indexed_folders)
     assert was_lm_eval_read == reads_tasks_of_lm_eval
+
+
+def test_run_restores_the_class_that_reads_tasks(error_of_run):
+    """A program may use lm_eval after a run of the suite, with all of lm_eval's tasks."""
+    original_init = TaskManager.__init__
+
+    with pytest.raises(ModelLoadingError):
+        error_of_run("--tasks", "sample_factor")
+
     assert TaskManager.__init__ is original_init
 
 
