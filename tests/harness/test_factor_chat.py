@@ -355,13 +355,13 @@ def letters_run(evaluate, start_oracle):
 
 
 def test_always_answering_b_gives_zero_accuracy(letters_run):
-    """Each row is asked in four rotations, so B stands once for each choice."""
+    """Each row is asked in four rotations, so B stands once for each of its four choices."""
     output, _ = letters_run
 
     results = results_of(output)
-    assert results["chat_acc,none"] == 0
-    assert results["prompt_acc,none"] == 0.25
-    assert results["pairwise_acc,none"] == 0.5
+    assert results["chat_acc,none"] == 0  # all four choices get the same score
+    assert results["prompt_acc,none"] == 1 / 4  # B is the true choice in one of four prompts
+    assert results["pairwise_acc,none"] == 1 / 2  # the true choice ties with each other one
     assert [results[f"position_{letter},none"] for letter in "ABCD"] == [0, 1, 0, 0]
 
 
@@ -369,8 +369,9 @@ def test_letter_questions_cover_all_four_rotations(letters_run):
     """Each choice gets each letter once, so all prompts differ and none is asked twice."""
     _, server = letters_run
 
-    prompts = {body["messages"][-1]["content"] for body in server.bodies}
-    assert len(prompts) == NUM_QUESTIONS
+    distinct_prompts = {body["messages"][-1]["content"] for body in server.bodies}
+    num_rows, num_rotations = 5, 4
+    assert len(distinct_prompts) == num_rows * num_rotations
 
 
 def test_letter_protocol_gives_a_warning(letters_run, caplog):

@@ -170,9 +170,10 @@ def test_only_rows_with_a_fact_have_three_generations(run_samples):
 def test_model_continues_from_the_words_shared_by_both_completions(run_samples):
     """The shared words lead the model to the fact, which it then states or violates."""
     for sample in run_samples:
-        prompt = sample["doc"]["prompt"]
-        assert sample["arguments"]["gen_args_0"]["arg_0"] == prompt
-        assert prompt.endswith(sample["doc"]["stem"])
+        sent_prompt = sample["arguments"]["gen_args_0"]["arg_0"]  # lm_eval's names in samples
+        shared_words = sample["doc"]["stem"]
+        assert sent_prompt == sample["doc"]["prompt"]
+        assert sent_prompt.endswith(shared_words)
 
 
 def test_the_generations_of_a_row_are_sampled(run_samples):
@@ -195,7 +196,7 @@ def test_results_record_how_generations_were_judged(run_results):
 
 
 def test_judging_saved_samples_gives_the_metrics_of_the_run(judged_folder, run_results):
-    """``lm-factuality judge`` on a run's samples must come to the numbers of the run itself."""
+    """``lm-factuality judge`` reads a run's samples, and must give the same scores."""
     summary = read_json(judged_folder / "metrics.json")
 
     assert_metrics_are_those_of(summary, run_results["results"][TASK])
@@ -257,17 +258,23 @@ def test_completions_are_scored_as_in_the_factor_task(output_of_both_tasks):
         assert sample["doc"]["mean_logprob"] == pytest.approx(factor_logprobs)
 
 
+def prefers_true_completion(doc: dict) -> bool:
+    """Return whether a model finds the true completion likelier than the contradiction."""
+    logprob_by_choice = doc["mean_logprob"]
+    return logprob_by_choice[doc["gold"]] > logprob_by_choice[doc["contradiction"]]
+
+
 def test_accuracy_is_split_by_whether_the_model_prefers_the_true_completion(output_of_both_tasks):
+    """The paper asks whether a model that prefers the truth also writes it more often."""
+    docs_by_group = {"right": [], "wrong": [], "unsplit": []}
     for sample in output_of_both_tasks["samples"][TASK]:
-        doc = sample["doc"]
-        logprobs = doc["mean_logprob"]
-        if not doc["true_edit"]:
-            expected_group = "unsplit"  # nothing was generated
-        elif logprobs[doc["gold"]] > logprobs[doc["contradiction"]]:
-            expected_group = "right"
-        else:
-            expected_group = "wrong"
-        assert sample["accuracy"].group == expected_group
+        docs_by_group[sample["accuracy"].group].append(sample["doc"])
+
+    assert all(prefers_true_completion(doc) for doc in docs_by_group["right"])
+    assert not any(prefers_true_completion(doc) for doc in docs_by_group["wrong"])
+    # Nothing is generated for a row without a fact.
+    assert all(doc["true_edit"] for doc in docs_by_group["right"] + docs_by_group["wrong"])
+    assert not any(doc["true_edit"] for doc in docs_by_group["unsplit"])
 
 
 def count_beaten_contradictions(sample: dict) -> int:

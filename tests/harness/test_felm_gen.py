@@ -390,34 +390,25 @@ def test_predict_only_samples_can_be_judged_later(run, out, server, write_judge,
 
 
 @pytest.mark.parametrize(
-    ("task", "task_without_judge"),
+    ("task_or_group", "task_of_error"),
     [
-        pytest.param("felm_gen", "felm_gen", id="felm_gen"),
-        pytest.param("ambigbio_both", "ambigbio", id="first task of a group"),
-        pytest.param(
-            "expert_factor_generation", "expert_factor_generation", id="factor_generation"
-        ),
+        ("felm_gen", "felm_gen"),
+        ("expert_factor_generation", "expert_factor_generation"),
+        ("ambigbio_both", "ambigbio"),  # the first task of the group
     ],
 )
 def test_a_task_without_a_judge_is_refused_before_the_model_is_loaded(
-    task, task_without_judge, tmp_path, capsys
+    task_or_group, task_of_error, tmp_path, capsys
 ):
     """There is no default judge, since the figures depend on it. The error says how to name one."""
     checkpoint = TASKS / "sample" / "models" / "larger"
+    model = ["--model", "hf", "--model_args", f"pretrained={checkpoint}"]
 
-    exit_code = main(
-        [
-            "run",
-            *("--model", "hf"),
-            *("--model_args", f"pretrained={checkpoint}"),
-            *("--tasks", task),
-            *("--output_path", str(tmp_path)),
-        ]
-    )
+    exit_code = main(["run", *model, "--tasks", task_or_group, "--output_path", str(tmp_path)])
 
     printed = capsys.readouterr().err
     assert exit_code == 1
-    assert f"{task_without_judge}: names no judge" in printed
+    assert f"{task_of_error}: names no judge" in printed
     assert "--metadata judge=CONFIG" in printed
     assert "lexical to try things out" in printed
 
@@ -500,7 +491,7 @@ def judge_response(server, write_judge, tmp_path):
     """Return a function that judges a response to each document, as a task of a run does.
 
     Each call of the judge costs 0.02 USD. A response that no task has judged before takes six
-    calls. The function returns the failures of the run so far.
+    calls. The function returns the failures of the task.
     """
 
     def script(prompt: str, attempt: int) -> Act:
@@ -514,8 +505,9 @@ def judge_response(server, write_judge, tmp_path):
         path = write_judge(server.base_url, concurrency=1, prices=prices, max_cost=max_cost)
         config = load_judge_config(path)
         judging = Judging(FELM_GEN, config, str(path), tmp_path / "store.sqlite", {}, {})
+        num_earlier_failures = len(current_run().failures)
         judging.judge(DOCS, [[f"{first_sentence}\n\nIt is old."]] * len(DOCS))
-        return current_run().failures
+        return current_run().failures[num_earlier_failures:]
 
     return judge
 
@@ -534,18 +526,16 @@ def test_all_tasks_of_a_run_share_one_budget(
     monkeypatch.setenv("WORLD_SIZE", str(num_processes))
     begin_run(EvaluationRun(tmp_path))
 
-    failures_of_first = list(judge_response("It opened in 1870.", max_cost))
-    failures_of_second = list(judge_response("It opened in 1871.", max_cost))
-    failures_of_third = list(judge_response("It opened in 1872.", max_cost))
+    failures_of_first_task = judge_response("It opened in 1870.", max_cost)
+    failures_of_second_task = judge_response("It opened in 1871.", max_cost)
+    failures_of_third_task = judge_response("It opened in 1872.", max_cost)
 
-    # Each list holds the failures of the run so far.
-    message = "max_cost of $0.12 leaves no room for another call"
-    assert failures_of_first == []
-    assert len(failures_of_second) == 1
-    assert message in failures_of_second[-1]
-    assert len(failures_of_third) == 2
-    assert message in failures_of_third[-1]
-    assert len(server.bodies) == 6
+    (failure_of_second_task,) = failures_of_second_task
+    (failure_of_third_task,) = failures_of_third_task
+    assert failures_of_first_task == []
+    assert "max_cost of $0.12 leaves no room for another call" in failure_of_second_task
+    assert "max_cost of $0.12 leaves no room for another call" in failure_of_third_task
+    assert len(server.bodies) == 6  # all of the first task
 
 
 def test_a_new_run_has_a_new_budget(server, judge_response, tmp_path):

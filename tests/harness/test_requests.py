@@ -78,6 +78,15 @@ def mean_logprob_by_transformers(folder, prefix: str, completion: str) -> tuple[
     return total / num_tokens, num_tokens
 
 
+def score_choices_by_transformers(folder, row):
+    """Return the mean log-probabilities of a row's four choices, and their numbers of tokens."""
+    scores = [
+        mean_logprob_by_transformers(folder, row["turncated_prefixes"], row[column])
+        for column in CHOICE_COLUMNS
+    ]
+    return [mean for mean, _ in scores], [num_tokens for _, num_tokens in scores]
+
+
 def assert_equal_logprobs(samples, expected_samples):
     """Check that two runs give each choice the same mean log-probability."""
     for sample, expected in zip(samples, expected_samples, strict=True):
@@ -100,14 +109,7 @@ def test_causal_model_scores_equal_those_of_transformers(save, tokenizer, task, 
     output = evaluate("hf", ["t"], task(join="authors"), hf_arguments(folder), batch_size=3)
 
     for sample, row in zip(output["samples"]["t"], ROWS, strict=True):
-        expected_means = []
-        expected_counts = []
-        for column in CHOICE_COLUMNS:
-            mean_logprob, num_tokens = mean_logprob_by_transformers(
-                folder, row["turncated_prefixes"], row[column]
-            )
-            expected_means.append(mean_logprob)
-            expected_counts.append(num_tokens)
+        expected_means, expected_counts = score_choices_by_transformers(folder, row)
         assert sample["factor_num_tokens"] == expected_counts
         assert sample["factor_mean_logprob"] == pytest.approx(expected_means, abs=1e-5)
         assert sample["unscored"] is None
@@ -298,15 +300,14 @@ def test_server_scores_equal_those_of_the_served_model(
 def test_failing_request_leaves_only_its_row_unscored(
     serve, gpt2_folder, task, evaluate, tokenizer
 ):
-    """The server fails on the fourth choice of the last of four rows."""
-    prefix_tokens = tokenizer("Answer:")["input_ids"]
-    completion_tokens = tokenizer(" south.")["input_ids"]
+    """A broken request must not cost the scores of the other rows."""
 
-    def is_last_choice_of_last_row(tokens):
-        starts_as_prefix = tokens[: len(prefix_tokens)] == prefix_tokens
-        return starts_as_prefix and tokens[-len(completion_tokens) :] == completion_tokens
+    # The last of four rows has the prefix "Answer:", and only its choice 3 ends with "south."
+    def is_choice_3_of_last_row(tokens):
+        text = tokenizer.decode(tokens)
+        return text.startswith("Answer:") and text.endswith("south.")
 
-    server = serve(fails=is_last_choice_of_last_row)
+    server = serve(fails=is_choice_3_of_last_row)
 
     output = evaluate(
         "local-completions", ["t"], task(ROWS[:4]), client_arguments(server, gpt2_folder)
@@ -364,7 +365,7 @@ def opt_folder(tokenizer, tmp_path):
 def test_start_token_omitted_by_the_client_gives_a_warning(
     serve, opt_folder, task, evaluate, caplog
 ):
-    """A model that was trained with a start token scores worse without it."""
+    """A model that was trained with a start token scores worse without it, as OPT was."""
     arguments = client_arguments(serve(opt_folder), opt_folder)
 
     with caplog.at_level(logging.WARNING):

@@ -61,8 +61,6 @@ HARMONY_REASONING = [
 ]
 """The same reasoning in the format of gpt-oss."""
 
-DEFAULT_THINKING_TOKENS = 4096
-
 
 @pytest.fixture
 def generate(tmp_path, evaluate, monkeypatch):
@@ -136,18 +134,24 @@ def test_an_answer_after_reasoning_is_scored(generate):
 
 def test_samples_keep_the_reasoning_but_scoring_ignores_it(generate):
     """A reader of samples sees how the model came to its answer."""
-    plain_output = generate(ANSWER)
-    reasoning_output = generate(REASONING + ANSWER)
+    plain_samples = generate(ANSWER)["samples"]
+    reasoning_samples = generate(REASONING + ANSWER)["samples"]
 
-    reasoning = "".join(REASONING)
     for task in TASKS:
-        metadata = reasoning_output["configs"][task]["metadata"]
-        (plain_sample,) = plain_output["samples"][task]
-        (sample,) = reasoning_output["samples"][task]
-        expected_texts = [f"{reasoning}{answer}" for answer in plain_sample["resps"][0]]
-        assert metadata["thinking_tokens"] == DEFAULT_THINKING_TOKENS
-        assert sample["resps"][0] == expected_texts
-        assert str(sample["filtered_resps"]) == str(plain_sample["filtered_resps"])
+        (plain_sample,) = plain_samples[task]
+        (reasoning_sample,) = reasoning_samples[task]
+        expected_texts = ["".join(REASONING) + text for text in plain_sample["resps"][0]]
+        assert reasoning_sample["resps"][0] == expected_texts
+        # What is scored may hold NaN, which does not equal itself, so it is compared as text.
+        assert str(reasoning_sample["filtered_resps"]) == str(plain_sample["filtered_resps"])
+
+
+def test_results_state_the_tokens_for_reasoning(generate):
+    """A score may depend on how long the model could think."""
+    output = generate(REASONING + ANSWER)
+
+    for task in TASKS:
+        assert output["configs"][task]["metadata"]["thinking_tokens"] == 4096  # the default
 
 
 @pytest.fixture
@@ -160,15 +164,20 @@ def unfinished_output(generate):
     )
 
 
-@pytest.mark.parametrize("task", [FELM, FELM_GEN, AMBIGBIO])
-def test_unfinished_reasoning_is_unscored(unfinished_output, task):
+@pytest.mark.parametrize(
+    ("task", "metric"),
+    [
+        ("sample_felm", "unscored,none"),
+        ("sample_felm_gen", "unscored,judge"),
+        ("sample_ambigbio", "unscored,judge"),
+    ],
+)
+def test_unfinished_reasoning_is_unscored(unfinished_output, task, metric):
     """The model ran out of tokens before it answered, which is neither right nor wrong."""
     (sample,) = unfinished_output["samples"][task]
-    metrics = metrics_of(unfinished_output, task)
 
-    counts_of_unscored = {value for name, value in metrics.items() if name.startswith("unscored,")}
     assert sample["unscored"] == UNFINISHED
-    assert counts_of_unscored == {1}
+    assert unfinished_output["results"][task][metric] == 1
 
 
 def test_biography_with_unfinished_reasoning_is_not_an_abstention(unfinished_output):
@@ -259,9 +268,16 @@ def test_reasoning_without_its_end_mark_is_unscored(generate, task, pieces, temp
 )
 def test_reasoning_in_other_formats_is_recognised(generate, reasoning, special, model_args):
     """Models mark their thoughts with other words than ``<think>``, too."""
+    # The template names a mark in a comment, by which the suite knows that the model reasons.
     template = "{#[THINK]#}" + PLAIN
 
-    output = generate([*reasoning, *ANSWER], [FELM_GEN], template, special, model_args=model_args)
+    output = generate(
+        [*reasoning, *ANSWER],
+        tasks=[FELM_GEN],
+        template=template,
+        special=special,
+        model_args=model_args,
+    )
 
     text, record = single_text(output)
     answer = "".join(ANSWER)
@@ -270,35 +286,48 @@ def test_reasoning_in_other_formats_is_recognised(generate, reasoning, special, 
     segments = "".join(json.loads(record)["segments"])
     assert segments.replace(" ", "") == "".join(answer.split())
     metadata = output["configs"][FELM_GEN]["metadata"]
-    assert metadata["thinking_tokens"] == DEFAULT_THINKING_TOKENS
+    assert metadata["thinking_tokens"] == 4096  # the default
 
 
-@pytest.mark.parametrize(
-    ("limits", "expected_answer"),
-    [
-        pytest.param(
-            {"until": ["\nInstruction:", "who?"]},  # "who?" occurs in the reasoning only
-            "".join(ANSWER) + "\n",
-            id="texts that end an answer",
-        ),
-        pytest.param({"max_gen_toks": 3}, "".join(ANSWER[:3]), id="three tokens"),
-    ],
+with_and_without_reasoning = pytest.mark.parametrize(
+    "reasoning", [[], REASONING], ids=["plain", "reasoning"]
 )
-@pytest.mark.parametrize("reasoning", [[], REASONING], ids=["plain", "reasoning"])
-def test_token_limit_applies_to_the_answer_and_not_to_the_reasoning(
-    generate, limits, expected_answer, reasoning
-):
-    """Benchmarks limit answers, and a long thought would leave no room for one."""
-    pieces = [*reasoning, *ANSWER, "\n\nInstruction:", " Name another."]
 
-    output = generate(pieces, [FELM_GEN], gen_kwargs=limits)
+
+@with_and_without_reasoning
+def test_token_limit_applies_to_the_answer_and_not_to_the_reasoning(generate, reasoning):
+    """Benchmarks limit answers, and a long thought would leave no room for one."""
+    # Each piece is a token of the model.
+    answer = ["Sven Falk ", "was a painter ", "and sailed ", "to the islands."]
+
+    output = generate([*reasoning, *answer], [FELM_GEN], gen_kwargs={"max_gen_toks": 3})
 
     text, _ = single_text(output)
-    (arguments,) = output["samples"][FELM_GEN][0]["arguments"]
-    _, generation_options, thinking_limit = arguments
-    assert text.removeprefix("".join(REASONING)) == expected_answer
-    assert {name: generation_options[name] for name in limits} == limits
-    assert thinking_limit == DEFAULT_THINKING_TOKENS
+    assert text.removeprefix("".join(REASONING)) == "Sven Falk was a painter and sailed "
+
+
+@with_and_without_reasoning
+def test_stop_text_ends_the_answer_and_not_the_reasoning(generate, reasoning):
+    """The stop text "who?" occurs in the reasoning, and "\\nInstruction:" in both."""
+    answer = ["Sven Falk was a painter.", "\n\nInstruction:", " Name another."]
+    gen_kwargs = {"until": ["\nInstruction:", "who?"]}
+
+    output = generate([*reasoning, *answer], [FELM_GEN], gen_kwargs=gen_kwargs)
+
+    text, _ = single_text(output)
+    assert text.removeprefix("".join(REASONING)) == "Sven Falk was a painter.\n"
+
+
+def test_request_to_a_reasoning_model_has_the_limits_of_answer_and_reasoning(generate):
+    gen_kwargs = {"max_gen_toks": 3, "until": ["who?"]}
+
+    output = generate(REASONING + ANSWER, [FELM_GEN], gen_kwargs=gen_kwargs)
+
+    (sample,) = output["samples"][FELM_GEN]
+    ((_prompt, generation_options, thinking_limit),) = sample["arguments"]
+    assert generation_options["max_gen_toks"] == 3
+    assert generation_options["until"] == ["who?"]
+    assert thinking_limit == 4096  # the default
 
 
 def test_requests_to_a_non_reasoning_model_have_no_reasoning_limit(generate):
@@ -306,9 +335,10 @@ def test_requests_to_a_non_reasoning_model_have_no_reasoning_limit(generate):
     output = generate(ANSWER, [FELM_GEN], PLAIN)
 
     (sample,) = output["samples"][FELM_GEN]
-    (arguments,) = sample["arguments"]
+    ((prompt, generation_options),) = sample["arguments"]  # and no limit of reasoning
+    assert isinstance(prompt, str)
+    assert "max_gen_toks" in generation_options
     assert "thinking_tokens" not in output["configs"][FELM_GEN]["metadata"]
-    assert len(arguments) == 2
 
 
 def test_reasoning_limit_beyond_the_window_is_refused(generate):
