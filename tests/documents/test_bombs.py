@@ -14,9 +14,9 @@ from lm_factuality.documents.reader import read_documents
 SECRET = "the secret of another file"
 BODY = "word/document.xml"
 NAMESPACE = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-RELATION = (
+FOOTNOTES_OUTSIDE_THE_ARCHIVE = (
     '<Relationship Id="rId99" Type="http://schemas.openxmlformats.org/officeDocument/2006/'
-    'relationships/{kind}" Target="{target}"/></Relationships>'
+    'relationships/footnotes" Target="../../../../etc/passwd"/></Relationships>'
 )
 
 
@@ -55,7 +55,6 @@ def read_one(path):
 ENTITY_BOMB = (
     f'<!DOCTYPE w [<!ENTITY a "lol"><!ENTITY b "{"&a;" * 100_000}"><!ENTITY c "{"&b;" * 10_000}">]>'
 )
-FOOTNOTES_OUTSIDE_THE_ARCHIVE = RELATION.format(kind="footnotes", target="../../../../etc/passwd")
 
 
 @pytest.mark.parametrize(

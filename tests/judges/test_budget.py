@@ -62,8 +62,7 @@ def test_finished_call_frees_only_its_own_reservation():
     spending_limit.reserve(4)  # for a call that is still under way at the end
     spending_limit.reserve(4)
 
-    reserved, cost = 4, 1
-    spending_limit.settle(reserved, cost)
+    spending_limit.settle(reserved_cost=4, cost=1)
 
     assert spending_limit.spent == 1
     # 10 - 4 - 1 = 5 USD are free.
@@ -75,8 +74,7 @@ def test_exhausted_limit_without_pending_calls_is_an_error():
     """Without a call under way, waiting for more than is left would never end."""
     spending_limit = SpendingLimit(10)
     spending_limit.reserve(4)
-    reserved, cost = 4, 4
-    spending_limit.settle(reserved, cost)
+    spending_limit.settle(reserved_cost=4, cost=4)
 
     # 10 - 4 = 6 USD are left.
     with pytest.raises(BackendDownError, match="max_cost of \\$10 leaves no room"):
@@ -90,8 +88,7 @@ def test_the_last_finished_call_leaves_nothing_reserved():
     for _ in range(3):
         spending_limit.reserve(0.1)
     for _ in range(3):
-        reserved, cost = 0.1, 0.0
-        spending_limit.settle(reserved, cost)
+        spending_limit.settle(reserved_cost=0.1, cost=0.0)
 
     assert spending_limit.reserve(0.3)
 
@@ -285,8 +282,7 @@ def test_call_waits_until_pending_calls_free_enough_money():
     def pause(seconds):
         pauses.append(seconds)
         if len(pauses) == 4:
-            cost_of_other_call = 0.0
-            room_for_one_call.settle(highest_cost_of_call, cost_of_other_call)
+            room_for_one_call.settle(reserved_cost=highest_cost_of_call, cost=0.0)
 
     with judge_budget.metered_call(REQUEST, pause):
         pauses_for_rates = [0, 0]  # of requests and of tokens, which have no limit here

@@ -165,7 +165,7 @@ def test_quoted_words_keep_the_spelling_of_the_passage():
     passage = Evidence("bridge.md", "Old Bridge", "The Old Bridge opened in 1870.")
     sample = reply(finding(verdict="contradicted", passage=1, quotation='"opened IN 1870."'))
 
-    verdict = combine_findings([sample], 1, [passage])
+    verdict = combine_findings([sample], number=1, evidence=[passage])
 
     assert verdict.evidence == 0  # the first passage
     assert verdict.deciding_words == ("opened in 1870",)
@@ -176,7 +176,7 @@ def test_verdict_with_a_false_quotation_counts_without_deciding_words():
     passage = Evidence("bridge.md", "Old Bridge", "The Old Bridge opened in 1870.")
     sample = reply(finding(verdict="contradicted", passage=1, quotation="opened in 1880"))
 
-    verdict = combine_findings([sample], 1, [passage])
+    verdict = combine_findings([sample], number=1, evidence=[passage])
 
     assert verdict.verdict == "contradicted"
     assert verdict.evidence == 0  # the first passage
@@ -188,7 +188,7 @@ def test_nonexistent_passage_is_left_out():
     only_passage = Evidence("bridge.md", "Old Bridge", "The Old Bridge opened in 1870.")
     sample = reply(finding(verdict="supported", passage=7))
 
-    verdict = combine_findings([sample], 1, [only_passage])
+    verdict = combine_findings([sample], number=1, evidence=[only_passage])
 
     assert verdict.verdict == "supported"
     assert verdict.evidence is None
@@ -217,7 +217,7 @@ def test_the_majority_of_samples_decides():
         reply(finding(verdict="contradicted")),
     ]
 
-    verdict = combine_findings(samples, 1, [BRIDGE])
+    verdict = combine_findings(samples, number=1, evidence=[BRIDGE])
 
     assert verdict.verdict == "contradicted"
     assert verdict.probability == pytest.approx(1 / 3)
@@ -228,7 +228,7 @@ def test_a_tie_of_samples_is_unscored():
     """No rule prefers one verdict to another."""
     samples = [reply(finding(verdict="not_found")), reply(finding(verdict="supported"))]
 
-    verdict = combine_findings(samples, 1, [BRIDGE])
+    verdict = combine_findings(samples, number=1, evidence=[BRIDGE])
 
     assert verdict.verdict == "unscored"
     assert verdict.probability is None

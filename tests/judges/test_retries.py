@@ -51,7 +51,7 @@ def test_delays_are_spread_below_a_bound(attempt):
 @pytest.mark.parametrize("attempt", [0, 1, 3, 20])
 def test_delay_is_at_least_as_long_as_the_server_asks(attempt):
     """A client that comes back too early is refused again."""
-    delays = [retry_delay(attempt, 7) for _ in range(50)]
+    delays = [retry_delay(attempt, retry_after=7) for _ in range(50)]
 
     assert all(7 <= seconds <= 7 + FIRST_DELAY for seconds in delays)
 
@@ -59,7 +59,7 @@ def test_delay_is_at_least_as_long_as_the_server_asks(attempt):
 @pytest.mark.parametrize("attempt", [0, 1, 3, 20])
 def test_a_delay_that_the_server_asks_for_is_bounded(attempt):
     """A server that names 12 days must not hang a run."""
-    assert retry_delay(attempt, 1e6) <= MAX_RETRY_AFTER + FIRST_DELAY
+    assert retry_delay(attempt, retry_after=1e6) <= MAX_RETRY_AFTER + FIRST_DELAY
 
 
 def test_released_reservation_shortens_the_next_wait():
@@ -80,8 +80,7 @@ def test_a_spending_limit_waits_for_calls_under_way():
     spending_limit.reserve(6)
 
     fits_meanwhile = spending_limit.reserve(6)  # 6 + 6 USD exceed 10
-    reserved, cost = 6, 1
-    spending_limit.settle(reserved, cost)
+    spending_limit.settle(reserved_cost=6, cost=1)
     fits_afterwards = spending_limit.reserve(6)  # 1 + 6 USD do not
 
     assert not fits_meanwhile
@@ -92,7 +91,7 @@ def test_spending_limit_refuses_excessive_calls():
     """The message tells how much to add to the budget."""
     spending_limit = SpendingLimit(10)
     spending_limit.reserve(6)
-    spending_limit.settle(6, 6)
+    spending_limit.settle(reserved_cost=6, cost=6)
 
     assert spending_limit.spent == 6
     with pytest.raises(BackendDownError, match=r"\$6.0+ is spent, and the next may cost \$6.0+;"):
@@ -101,13 +100,12 @@ def test_spending_limit_refuses_excessive_calls():
 
 def test_threads_never_exceed_a_spending_limit():
     spending_limit = SpendingLimit(50)
-    reserved, cost = 2, 1
 
     def spend() -> None:
         for _ in range(100):
             try:
-                if spending_limit.reserve(reserved):
-                    spending_limit.settle(reserved, cost)
+                if spending_limit.reserve(2):
+                    spending_limit.settle(reserved_cost=2, cost=1)
             except BackendDownError:
                 return
 

@@ -220,7 +220,7 @@ def test_every_text_has_either_a_value_or_a_problem(text):
 )
 def test_a_reply_about_all_of_three_facts_must_number_each_once(numbers, problem):
     """A verdict is matched to its fact by number."""
-    assert numbering_problem(numbers, 3, "fact", must_be_complete=True) == problem
+    assert numbering_problem(numbers, count=3, noun="fact", must_be_complete=True) == problem
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_reply_about_all_of_three_facts_must_number_each_once(numbers, problem
 )
 def test_a_reply_about_some_of_three_facts_may_leave_out_numbers(numbers, problem):
     """A verdict is matched to its fact by number."""
-    assert numbering_problem(numbers, 3, "fact", must_be_complete=False) == problem
+    assert numbering_problem(numbers, count=3, noun="fact", must_be_complete=False) == problem
 
 
 @pytest.mark.parametrize(
@@ -244,14 +244,14 @@ def test_a_reply_about_some_of_three_facts_may_leave_out_numbers(numbers, proble
 )
 def test_at_most_ten_missing_numbers_are_listed(count, problem):
     """The problem becomes part of a prompt, and a reply may miss hundreds of facts."""
-    assert numbering_problem([], count, "fact") == problem
+    assert numbering_problem([], count, noun="fact") == problem
 
 
 def test_missing_numbers_are_listed_in_their_order():
     """The second question tells the judge which facts its reply left out."""
     numbers = [1, 3, 4, 5, 6, 7, 8, 9, 11]
 
-    assert numbering_problem(numbers, 11, "fact") == "no fact 2, 10"
+    assert numbering_problem(numbers, count=11, noun="fact") == "no fact 2, 10"
 
 
 @pytest.mark.parametrize(
