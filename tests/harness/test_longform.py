@@ -317,10 +317,10 @@ def test_command_to_resume_a_failed_run_has_its_settings(run_with_failing_judge,
 
 
 def test_folder_named_documents_is_not_used_as_an_index(tmp_path, monkeypatch):
-    """By default, the setting ``knowledge`` has the value ``documents``: those of the rows."""
+    """The default ``documents`` of ``knowledge`` means the passages in the rows, and no folder."""
     (tmp_path / "documents").mkdir()
     monkeypatch.chdir(tmp_path)
 
-    method = long_form_method({"k": 2})
+    method = long_form_method({})
 
     assert method.recorded_settings["knowledge"] == "documents"

@@ -162,16 +162,22 @@ def test_the_judges_certificate_for_grouping_is_in_a_table(certificate, expected
 
 
 def test_a_certificate_of_one_step_certifies_no_other_step(runs, out):
-    """The judge has a certificate for grouping, and none for linking."""
-    write_results(runs, {"my_bio": judged_by_strict(grouping_certificate(PROMPT_HASHES))})
+    """The judge is certified for grouping. The page advises to certify it for linking too."""
+    certificate = grouping_certificate(PROMPT_HASHES)
+    write_results(runs, {"my_bio": judged_by_strict(certificate)})
 
     build_report([runs], out)
 
-    cell = (
+    (row_of_linking,) = (
+        row
+        for row in rows_of_tables(read(out, "ambigbio.html"))
+        if row[0] == "linking (behind D-FActScore)"
+    )
+    _step, judge, status, *_ = row_of_linking
+    assert judge == "strict"
+    assert status == (
         "not certified run lm-factuality certify --judge strict.yaml --setting biographies_linking"
     )
-    row = ["linking (behind D-FActScore)", "strict", cell, "my_bio", "org/small-125m"]
-    assert row in rows_of_tables(read(out, "ambigbio.html"))
 
 
 def test_a_page_of_scores_without_a_judge_has_no_certificates(runs, out):
@@ -540,7 +546,7 @@ def test_hostile_texts_never_become_markup_in_scripts(hostile_report):
 
 
 def test_the_command_prints_what_it_built(runs, out, capsys):
-    """The user sees whether all runs were found."""
+    """The user sees how many runs were found, and that one of them lacks its samples files."""
     write_results(runs, {"my_factor": factor_task(RIGHT)}, with_samples=False)
 
     exit_code = run_command("report", str(runs), "--out", str(out))

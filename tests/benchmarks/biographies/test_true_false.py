@@ -202,12 +202,13 @@ def test_only_fact_questions_request_probabilities(server):
 
 
 def test_plan_counts_the_calls_of_a_probability_judge(judge):
-    """A user sees before a run what it will cost."""
-    plans = AMBIGBIO.plan_questions(judge, DOCS, RESPONSES)
+    """The plan, which tells a user the cost before a run, foresees each call of the run."""
+    steps_with_plans = AMBIGBIO.plan_questions(judge, DOCS, RESPONSES)
+    planned_calls = sum(plan.to_send for _step, plan in steps_with_plans)
 
     AMBIGBIO.judge(judge, DOCS, RESPONSES)
 
-    assert judge.usage.calls == sum(plan.to_send for _step, plan in plans)
+    assert judge.usage.calls == planned_calls
 
 
 def test_probability_answers_are_stored(judge):

@@ -211,8 +211,8 @@ def test_weighted_scores_match_table_6_of_the_paper(right, wrong, share_of_pairs
     assert scores == pytest.approx(printed, abs=0.06)
 
 
-def test_group_accuracy_omits_neutral_generations():
-    """Neutral ones neither help nor harm, however many there are."""
+def test_accuracy_of_generations_omits_neutral_ones():
+    """A generation that states neither the true nor the false fact is neutral (table 6)."""
     sums = make_sums(
         right=generations(true=11.3, false=26.3, neutral=62.4),
         wrong=generations(),
