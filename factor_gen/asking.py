@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 from factor_gen.records import Example, ModelUse
 from judges.answers import Answer, Prices
+from judges.budget import SpendingLimit
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge, Plan, open_backend
 from judges.store import AnswerStore
@@ -40,11 +41,23 @@ class AskingStage(abc.ABC):
         self._config = config
         self._prompts = prompts
         self._store = store
+        self._spending_limit: SpendingLimit | None = None
+
+    def share_spending_limit(self, limits: MutableMapping[str, SpendingLimit]) -> None:
+        """Let the stages of a build that ask the same judge spend its ``max_cost`` together.
+
+        Args:
+            limits: The limits of the judges that other stages ask, to which that of this one is
+                added.
+        """
+        # A configuration holds mappings, so it cannot be the key of a dictionary.
+        key = repr(self._config)
+        self._spending_limit = limits.setdefault(key, SpendingLimit(self._config.max_cost))
 
     @cached_property
     def _judge(self) -> Judge:
         """The judge whose model is asked."""
-        backend = open_backend(self._config)
+        backend = open_backend(self._config, self._spending_limit)
         return Judge(self._config, backend, AnswerStore(self._store), self._prompts)
 
     def _fingerprint_of_judge(self, prompt: str) -> dict[str, Any]:

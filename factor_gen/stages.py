@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from factor_gen.records import Example, Refusal
 from factor_gen.settings import (
@@ -21,6 +21,9 @@ from factor_gen.settings import (
 )
 from lm_factuality.ground.errors import FactualityError
 from lm_factuality.ground.packages import missing_package
+
+if TYPE_CHECKING:
+    from judges.budget import SpendingLimit
 
 READ = "read"
 STAGES = ("select", "types", "generate", "filter", "contradiction")
@@ -38,7 +41,7 @@ class Stage(Protocol):
 
     A stage passes unused examples on unchanged. Its output depends only on its ``fingerprint``,
     the seed and each document, never on the other examples of the shard. A stage may have a method
-    ``close``.
+    ``close``, and one ``share_spending_limit`` if it asks a judge.
     """
 
     @property
@@ -105,10 +108,16 @@ class StageRunner:
     _stages: dict[str, Stage] = field(default_factory=dict, init=False)
     """The stages that are open, by name."""
 
+    _spending_limits: "dict[str, SpendingLimit]" = field(default_factory=dict, init=False)
+    """The limits on cost of the judges that open stages ask."""
+
     def open(self, name: str) -> Stage:
         """Return the stage of this name, and open it if it is not open yet."""
         if name not in self._stages:
-            self._stages[name] = self.opener(self.settings, name)
+            stage = self.opener(self.settings, name)
+            if hasattr(stage, "share_spending_limit"):
+                stage.share_spending_limit(self._spending_limits)
+            self._stages[name] = stage
         return self._stages[name]
 
     def run(

@@ -5,7 +5,7 @@
 judge, and :mod:`~factor_gen.contradiction.nli` asks a model of natural language inference.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -22,6 +22,7 @@ from factor_gen.settings import (
 )
 from factor_gen.text.lists import hash_lists
 from judges.answers import Prices
+from judges.budget import SpendingLimit
 
 NOT_CONTRADICTORY = "not contradictory"
 
@@ -92,6 +93,12 @@ class ContradictionStage:
     def prices(self) -> Prices | None:
         """The prices of the judge. None if there is none, or if its YAML has no prices."""
         return getattr(self.check, "prices", None)
+
+    def share_spending_limit(self, limits: MutableMapping[str, SpendingLimit]) -> None:
+        """Let the check share a judge's limit with other stages, if it asks a judge."""
+        share = getattr(self.check, "share_spending_limit", None)
+        if share is not None:
+            share(limits)
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
         """Reject the candidates that do not contradict the completion.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from factor_gen.config import load_build
 from factor_gen.generate.llm.generator import LLMGenerator
 from factor_gen.records import (
     CIRCUMSTANCE,
@@ -20,6 +22,7 @@ from factor_gen.records import (
     Example,
 )
 from factor_gen.settings import GenerateSettings
+from factor_gen.stages import StageError, StageRunner, open_stage
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from tests.judges.server import Act, JudgeServer
 
@@ -147,6 +150,35 @@ def test_unusable_parts_of_answers_are_counted(
         "llm: words that are not in the sentence": 1,
         "llm: no circumstance error to be made": 1,
     }
+
+
+def test_the_check_shares_the_limit_on_cost(
+    server: JudgeServer,
+    write_judge: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first answer costs 1 USD, so that the limit allows no question of the check."""
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
+    # The check asks only about a sentence that has three contradictions.
+    answer = write_answer(
+        write_contradiction(PREDICATE, never="often"),
+        write_contradiction(ENTITY, valley="harbour"),
+        write_contradiction(LINK, before="after"),
+    )
+    usage = {"prompt_tokens": 10, "completion_tokens": 10_000}
+    server.script = lambda prompt, attempt: Act(text=answer, usage=usage)
+    prices = {"prompt": 0, "completion": 100}
+    judge = write_judge(server.base_url, prices=prices, max_cost=1)
+    config = tmp_path / "build.yaml"
+    config.write_text(f"corpus: a.txt\ngenerate: {{generator: llm, judge: {judge.name}}}\n")
+
+    with closing(StageRunner(load_build(config), open_stage)) as runner:
+        examples = runner.run(["generate"], shard_number=0, examples=[EXAMPLE])
+        with pytest.raises(StageError, match="max_cost of .1 leaves no room"):
+            runner.run(["contradiction"], shard_number=0, examples=examples)
+
+    assert len(server.bodies) == 1
 
 
 def test_one_question_asks_for_all_error_types_of_a_sentence(
