@@ -13,7 +13,7 @@ vanishes.
 import math
 import random
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
@@ -118,10 +118,13 @@ def _describe_main_rejection(example: Example) -> str:
     Example:
         ``; the stage filter rejected most``, or an empty text if no stage rejected any.
     """
-    reasons = [candidate.rejected for candidate in example.candidates if candidate.rejected]
-    if not reasons:
+    num_rejected_by_stage = Counter(
+        Refusal.parse(candidate.rejected).stage
+        for candidate in example.candidates
+        if candidate.rejected
+    )
+    if not num_rejected_by_stage:
         return ""
-    num_rejected_by_stage = Counter(Refusal.parse(reason).stage for reason in reasons)
     # Of two stages with the same number, the one that rejected first is named.
     stage, _ = num_rejected_by_stage.most_common(1)[0]
     return f"; the stage {stage} rejected most"
@@ -162,7 +165,7 @@ def _list_possible_rows(
     contradictions: Sequence[Candidate],
     settings: ChooseSettings,
     rng: random.Random,
-    num_by_type: Mapping[str, int],
+    num_by_type: Counter[str],
 ) -> _PossibleRows:
     """List the best rows that can be made of a document.
 
@@ -206,14 +209,14 @@ def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Ca
     """
     limit = max(_MAX_CANDIDATES, row_size)
     # Of 24 candidates, 10,626 rows of four can be made, but two million rows of ten.
-    while limit > row_size and math.comb(limit, row_size) > _MAX_RANKED:
+    while math.comb(limit, row_size) > _MAX_RANKED:
         limit -= 1
 
     # The first candidate of each type has priority, so that no rare type gets lost.
     first_by_type: dict[str, Candidate] = {}
     for candidate in candidates:
         first_by_type.setdefault(candidate.type, candidate)
-    first_of_types = list(first_by_type.values())
+    first_of_types = first_by_type.values()
     by_priority = sorted(candidates, key=lambda candidate: candidate not in first_of_types)
 
     # The candidates that are kept return to their random order.
@@ -238,39 +241,81 @@ def _best_selections(
     candidates: Sequence[Candidate],
     settings: ChooseSettings,
     rng: random.Random,
-    num_by_type: Mapping[str, int],
+    num_by_type: Counter[str],
 ) -> Ints:
-    """Rank every selection of contradictions for a row, and return the best selections.
+    """Return the best selections of contradictions for the row of a document, in random order.
+
+    The fewer pairs of contradictions edit the same words, the better is a selection. Among equals,
+    that selection is better whose error types are closer to the desired shares. If no shares are
+    desired, more error types are better. A later step picks one of the best selections.
+
+    Example:
+        A row has two contradictions. Candidates 0 and 1 edit the same word, and candidate 2 edits
+        another word. If all error types differ, the best selections are 0 with 2 and 1 with 2. The
+        array may be ``[[2, 1], [0, 2]]``.
 
     Args:
-        completion: The true completion.
-        candidates: Contradictions of it, so few that all selections of them can be ranked.
-        settings: How many contradictions and types a row has.
+        completion: The true completion of the document.
+        candidates: Contradictions of the completion, so few that all selections can be ranked.
+        settings: How many contradictions a row has, and which error types it should have.
         rng: The random numbers of this document.
         num_by_type: How many contradictions of each error type the rows of earlier documents have.
 
     Returns:
-        An array (selections, contradictions) of indices of ``candidates``. The selections are in
-        random order, and so are the indices of each selection.
+        An array (selections, contradictions) of indices of ``candidates``. It has at most
+        `_MAX_SELECTIONS` selections. The indices in a selection are in random order too.
+    """
+    rank_by_selection = _rank_selections(completion, candidates, settings, num_by_type)
+    best_rank = min(rank_by_selection.values())
+    best_selections = [
+        selection for selection, rank in rank_by_selection.items() if rank == best_rank
+    ]
+
+    # The later step compares the selections, which takes long if there are many.
+    num_kept = min(len(best_selections), _MAX_SELECTIONS)
+    kept_selections = rng.sample(best_selections, num_kept)
+    # The first contradiction of a selection may become the centre of the row. All contradictions
+    # should have the same chance of that, so the order in each selection is random.
+    return np.array([rng.sample(selection, len(selection)) for selection in kept_selections])
+
+
+def _rank_selections(
+    completion: str,
+    candidates: Sequence[Candidate],
+    settings: ChooseSettings,
+    num_by_type: Counter[str],
+) -> dict[tuple[int, ...], _SelectionRank]:
+    """Rank every selection of candidates that has enough error types for a row.
+
+    Example:
+        Candidates 0 and 1 edit the same word, and all error types differ. Without desired shares of
+        the types, the selection ``(0, 1)`` has the rank ``(1, -2)``, for one overlap and two types.
+        The selection ``(0, 2)`` has the better rank ``(0, -2)``.
+
+    Args:
+        completion: The true completion.
+        candidates: The contradictions to select from.
+        settings: How many contradictions and error types a row has.
+        num_by_type: How many contradictions of each error type the rows of earlier documents have.
+
+    Returns:
+        The ranks by selection. A selection is the indices of its candidates.
     """
     overlapping_pairs = _overlapping_pairs(completion, candidates)
-    selections_by_rank = defaultdict(list)
+    rank_by_selection = {}
     for selection in combinations(range(len(candidates)), settings.contradictions):
         types = Counter(candidates[index].type for index in selection)
         if len(types) < settings.min_types:
             continue
-        overlaps = overlapping_pairs.intersection(combinations(selection, 2))
-        imbalance: float = -len(types)
-        if settings.balance is not None:
-            imbalance = _distance_from_shares(types + Counter(num_by_type), settings.balance)
-        selections_by_rank[_SelectionRank(len(overlaps), imbalance)].append(selection)
 
-    # Selections of the same rank are equally good. Comparing too many of them would take long.
-    best = selections_by_rank[min(selections_by_rank)]
-    sample = rng.sample(best, min(len(best), _MAX_SELECTIONS))
-    # The first index of a selection may become the centre of the row. Every contradiction should
-    # have the same chance of it.
-    return np.array([rng.sample(selection, len(selection)) for selection in sample])
+        overlaps = overlapping_pairs.intersection(combinations(selection, 2))
+        if settings.balance is None:
+            imbalance: float = -len(types)
+        else:
+            # The shares are to be right in the whole benchmark, and not in each row.
+            imbalance = _distance_from_shares(types + num_by_type, settings.balance)
+        rank_by_selection[selection] = _SelectionRank(len(overlaps), imbalance)
+    return rank_by_selection
 
 
 def _distance_from_shares(counts: Counter[str], weights: Mapping[ErrorType, float]) -> float:
