@@ -23,7 +23,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*|\d+|[^\w\s]|_+")
 _ENDING = re.compile(r"(?:(?<=\w\w\w)(?:ing|ed|es|(?<!s)s|e)|(?<=\w\w\w)y)$")
 _LONGEST_DISTANCE = 4  # words between two content words that are companions
 _BREAKS = frozenset(".;:!?()[]")
-_MOST_COMPANIONS = 400  # kept for each word: the first that the corpus has
+_MAX_COMPANIONS = 400  # kept for each word: the first that the corpus has
 _NEAR_CHARACTERS = 80  # on either side of an edit, mostly more than 4 words
 _LEAST_SHARED = 12  # similar words share at least every twelfth companion
 
@@ -104,7 +104,7 @@ class Collocations:
             after: The words after them.
         """
         new_positions = range(len(before), len(before) + len(new_words))
-        for collocation in _collocations([*before, *new_words, *after]):
+        for collocation in _find_collocations([*before, *new_words, *after]):
             word = collocation.word
             # The companions of the other words of the sentence do not matter.
             if word.position not in new_positions:
@@ -142,29 +142,38 @@ class Collocations:
 
 
 def gather_collocations(texts: Iterable[str]) -> Collocations:
-    """Collect the companions of each word of the lists, i.e. the words that a corpus has near it.
+    """Record next to which words a corpus uses each word of the word lists.
+
+    What stands next to a word is written as a text, a *companion* of the word. The forms of a word,
+    such as *mill* and *mills*, have one stem and share their companions.
 
     Example:
-        In *the old mill burned*, the companions of *mill* are *old*, *burned* and its slot *old ...
-        burned*.
+        If *mill* is listed, the corpus ``["The old mill burned."]`` gives *mill* the companions
+        ``old _``, ``_ burn`` and ``old mill burned``. The ``_`` stands for the word itself.
 
     Args:
         texts: The texts of the corpus.
 
     Returns:
-        The first `_MOST_COMPANIONS` companions of each listed word, in the order of the corpus.
-        Words that the corpus does not have are left out.
+        The hashes of the first `_MAX_COMPANIONS` companions of each listed word. Words that the
+        corpus does not use are left out.
     """
-    companions: dict[str, set[int]] = {listed_stem: set() for listed_stem in _listed_stems()}
-    # A line break ends a sentence, as in a heading.
-    for line in chain.from_iterable(map(str.splitlines, texts)):
-        for collocation in _collocations(_split_words(line)):
-            hashes = companions.get(collocation.word.stem)
-            # Words that are not in the lists have no set of hashes.
-            if hashes is not None and len(hashes) < _MOST_COMPANIONS:
+    hashes_by_stem: dict[str, set[int]] = {listed_stem: set() for listed_stem in _listed_stems()}
+    # Words on two sides of a line break, as after a heading, are no companions.
+    lines = chain.from_iterable(text.splitlines() for text in texts)
+    for line in lines:
+        for collocation in _find_collocations(_split_words(line)):
+            word_stem = collocation.word.stem
+            # Only listed words are ever replaced or inserted, so other words need no companions.
+            if word_stem not in hashes_by_stem:
+                continue
+            hashes = hashes_by_stem[word_stem]
+            if len(hashes) < _MAX_COMPANIONS:
+                # Hashes take less space than texts.
                 hashes.add(_hash_companion(collocation.companion))
+
     return Collocations(
-        {word_stem: frozenset(hashes) for word_stem, hashes in companions.items() if hashes}
+        {word_stem: frozenset(hashes) for word_stem, hashes in hashes_by_stem.items() if hashes}
     )
 
 
@@ -175,7 +184,7 @@ def _listed_stems() -> Iterator[str]:
             yield from _stems(_split_words(entry.word.text))
 
 
-def _collocations(words: Sequence[str]) -> Iterator[Collocation]:
+def _find_collocations(words: Sequence[str]) -> Iterator[Collocation]:
     """Find the companions of each content word of a text.
 
     A content word has three companions: the stem of the content word before it, the stem of the
