@@ -211,21 +211,30 @@ class _Introductions:
         self._heading = _Introduction()
         self.by_depth = [self._heading]
 
-    def move_to(self, block: Block) -> None:
-        """Prepare the introductions of the lists that a block is in, before the block is read.
+    def prepare_for(self, block: Block) -> None:
+        """Set which introduction holds at each depth, before a block is read.
+
+        ``by_depth[0]`` introduces text outside of lists, ``by_depth[1]`` an item of a list, and
+        ``by_depth[2]`` an item of a list in that item.
 
         Example:
-            The first item of a list below ``The parts are:`` gets this introduction at depth 1. A
-            title in the item replaces it at depth 1. The second item gets ``The parts are`` again.
+            For the blocks below, ``by_depth`` has these texts after this method::
+
+                The parts are:    [""]
+                - **Wings**       ["The parts are", "The parts are"]
+                  - They beat.    ["The parts are", "The parts are Wings", "The parts are Wings"]
+                - **Legs**        ["The parts are", "The parts are"]
+                It can fly.       ["The parts are"]
+
+            The title ``Wings`` is added when its own block is read, by `replace`.
         """
-        # Lists that have ended before the block introduce nothing more.
-        del self.by_depth[block.depth + 1 :]
-        # A list that begins with the block has the introduction of the text around the list.
+        # A new item ends the item before it, and so all that introduced the text of that item.
+        num_kept = block.depth if block.opens_item else block.depth + 1
+        del self.by_depth[num_kept:]
+        # What introduces the text around a new list or item introduces the list or item as well.
+        surrounding_introduction = self.by_depth[-1]
         while len(self.by_depth) <= block.depth:
-            self.by_depth.append(self.by_depth[-1])
-        # An item that begins with the block has it too, whatever introduced the item before it.
-        if block.opens_item:
-            self.by_depth[block.depth] = self.by_depth[block.depth - 1]
+            self.by_depth.append(surrounding_introduction)
 
     def replace(self, block: Block, text: str, ends_in_colon: bool = False) -> None:
         """Let a text, and no earlier one at its depth, introduce the blocks that follow.
@@ -271,7 +280,7 @@ def _claims_of_blocks(blocks: Sequence[Block]) -> Iterator[Claim]:
     for index, block in enumerate(blocks):
         previous_block = blocks[index - 1] if index > 0 else None
         next_block = blocks[index + 1] if index + 1 < len(blocks) else None
-        introductions.move_to(block)
+        introductions.prepare_for(block)
         if block.kind == "row":
             yield from _row_claims(block, introductions.by_depth[block.depth])
             # What introduces a table is about its rows only.
@@ -582,26 +591,31 @@ def _split_into_facts(sentence: str) -> list[str]:
     """Split a sentence into its facts, or keep it whole if that would change its meaning.
 
     Example:
-        ``Ada was born in 1900 and died in 1950.`` → ``Ada was born in 1900.`` and
-        ``Ada died in 1950.`` A title such as ``Early life`` states no fact.
+        - ``Ada was born in 1900 and died in 1950.`` → ``Ada was born in 1900.``, ``Ada died in
+          1950.``
+        - ``Ada wrote plays and taught art if she was paid.`` stays whole.
+        - The title ``Early life`` has no facts.
     """
+    # A single word, such as "Exactly.", states nothing.
     if len(words_in(sentence)) < 2:
         return []
-    whole = [_as_sentence(sentence)]
-    # Of a text in which the rules know no verb, only a sentence with a rare verb states something.
+
+    whole_sentence = [_as_sentence(sentence)]
+    # A text without a known verb is a title, or a sentence with a rare verb, such as "Moths shun
+    # daylight." The rules cannot split such a sentence.
     if is_fragment(sentence):
-        return whole if _may_have_rare_verb(sentence) else []
+        return whole_sentence if _may_have_rare_verb(sentence) else []
 
     facts = split_facts(sentence)
-    # The rules find no facts in a sentence about the documents, which states nothing, but also in
-    # some sentences with a verb that they do not know.
-    if not facts:
-        is_about_world = not _ABOUT_SOURCES.search(sentence)
-        return whole if is_about_world else []
-    # The parts of a sentence with "if" mean something else alone.
-    if _CONDITION.search(sentence):
-        return whole
-    # After "was born", the rules give the auxiliary to active verbs too: "was died".
+    # "The search results do not say who won." states nothing about the world.
+    if not facts and _ABOUT_SOURCES.search(sentence):
+        return []
+    # Some sentences with a known verb cannot be split either. Others should not be split: without
+    # "if she was paid", the fact "Ada wrote plays." would claim too much.
+    if not facts or _CONDITION.search(sentence):
+        return whole_sentence
+    # `split_facts` adds the "was" of "was born" to active verbs too. So "Ada was died in 1950."
+    # becomes "Ada died in 1950."
     return [_AUXILIARY_OF_ACTIVE.sub(r"\1", fact) for fact in facts]
 
 
