@@ -3,8 +3,6 @@
 ``factor-gen read`` calls it. Sheets, pages and labels are those of `lm_factuality.people`.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -130,32 +128,48 @@ class _Reading(NamedTuple):
 
 
 def tabulate_reading(key: Key, labels: Labels) -> Iterator[ComparisonTable]:
-    """Tabulate the share of bad contradictions by source, type and generator, and the agreement.
+    """Tabulate what readers found on a blind sheet.
 
     Args:
-        key: The key of the sheet.
-        labels: The answers of one or more readers. A contradiction that two readers call good and
-            bad counts as half a bad one.
+        key: The key of the sheet, which says which benchmark each contradiction is from.
+        labels: The answers of one or more readers.
 
     Yields:
-        The shares with their intervals. With several readers, also how far they agree on what is
-        bad.
+        The shares of bad contradictions. With several readers, also how far they agree on which
+        contradictions are bad.
+    """
+    yield _tabulate_shares(key, labels)
+    if len(labels.people) > 1:
+        yield from _tabulate_agreement(key, labels)
+
+
+def _tabulate_shares(key: Key, labels: Labels) -> ComparisonTable:
+    """Tabulate which share of the contradictions of each benchmark is bad, and for which reasons.
+
+    A bad verdict is any answer but "good", and names what is wrong with a contradiction. If one of
+    two readers calls a contradiction good, it counts as half a bad one.
+
+    Example:
+        A row for the contradictions of one error type, of which 20 were read::
+
+            source       contradictions  read    bad   95% interval  compatible  not_fluent
+            news_factor  type entity       20  25.0%  10.1% - 39.9%       15.0%       10.0%
     """
     readings = list(_collect_readings(key, labels))
     bad_verdicts = _list_bad_verdicts(key)
 
+    # The "#" is not printed. It marks a column of numbers, which are aligned to the right.
+    verdict_columns = [f"#{verdict}" for verdict in bad_verdicts]
+    columns = ["source", "contradictions", "#read", "#bad", "#95% interval", *verdict_columns]
     rows = []
     for (source, label), group in sorted(_group_readings(readings).items()):
         rows.append([source, label, *_share_cells(group, bad_verdicts)])
-    # A heading that starts with "#" marks a column of numbers.
-    columns = ["source", "contradictions", "#read", "#bad", "#95% interval"]
-    columns += [f"#{verdict}" for verdict in bad_verdicts]
-    num_unread = len(key.items) - len(readings)
-    notes = [f"not read, or nobody could tell: {num_unread} of {len(key.items)}"]
+
     title = f"sheet {key.sheet}, read by {', '.join(labels.people)}"
-    yield ComparisonTable(title, columns, rows, notes)
-    if len(labels.people) > 1:
-        yield from _tabulate_agreement(key, labels)
+    num_items = len(key.items)
+    num_unread = num_items - len(readings)
+    note = f"not read, or nobody could tell: {num_unread} of {num_items}"
+    return ComparisonTable(title, columns, rows, [note])
 
 
 def _list_bad_verdicts(key: Key) -> list[str]:
