@@ -6,7 +6,7 @@ pooled over responses, never averaged. The positive class is "has an error".
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 
@@ -295,48 +295,65 @@ def read_judged_document(doc: Doc, texts: Sequence[str], protocol: str) -> Judge
     )
 
 
-def measure_from_totals(measure: str) -> Callable[[Sequence[float]], float]:
-    """Return a function that computes a score, such as ``f1``, from the sums of the four counts."""
-    return lambda totals: detection_scores(totals)[measure]
-
-
 def _count_flagged(rows: Sequence[Sequence[int] | None]) -> float:
     """Count the segments that the model flags. A response without a verdict is None."""
     return float(sum(len(flagged) for flagged in rows if flagged is not None))
 
 
-def _declare_scores() -> Iterator[Score]:
-    """Yield every score of a FELM task, such as ``segment_f1``, or ``segment_f1_wk`` of one domain.
+_TABLE_LABELS = {"f1": "F1", "balanced_accuracy": "Balanced accuracy"}
+"""The labels of the measures that tables show. They show them for all domains together only."""
 
-    Tables show the scores with a label, in the order in which they are yielded.
+
+def _declare_scores() -> list[Score]:
+    """Declare every score of a FELM task, in the order of the columns of tables.
+
+    Tables show only the scores with a label, which come first. The results file has all scores.
+
+    Example:
+        ``segment_f1`` is the F1 of the segments of all responses, and ``segment_f1_wk`` is the F1
+        of the segments of the responses in the domain ``wk``.
     """
-    aggregations = {}
-    for measure in MEASURES:
-        score = PooledScore(
-            measure_from_totals(measure),
-            DETECTION_INTERVALS[measure],
-            partial(count_detection_clusters, measure),
-        )
-        aggregations[measure] = score.aggregation()
+    scores = []
+    for measure, level in product(_TABLE_LABELS, LEVELS):
+        label = f"{_TABLE_LABELS[measure]}, {level}s"
+        scores.append(_declare_detection_score(level, measure, label=label))
 
-    labels = {"f1": "F1", "balanced_accuracy": "Balanced accuracy"}
-    for measure, level in product(labels, LEVELS):
-        label = f"{labels[measure]}, {level}s"
-        yield Score(f"{level}_{measure}", aggregations[measure], SHARE, label)
-
-    for suffix in DOMAIN_SUFFIXES:
+    for domain_suffix in DOMAIN_SUFFIXES:
         for level, measure in product(LEVELS, MEASURES):
-            # The scores of all domains together that have a label were yielded above.
-            has_label = not suffix and measure in labels
-            if not has_label:
-                yield Score(f"{level}_{measure}{suffix}", aggregations[measure], SHARE)
-        yield Score(f"unscored{suffix}", Aggregation(count_present), higher_is_better=False)
+            is_in_tables = domain_suffix == "" and measure in _TABLE_LABELS
+            # The loop above has declared the scores in tables.
+            if not is_in_tables:
+                scores.append(_declare_detection_score(level, measure, domain_suffix))
+        unscored_name = f"unscored{domain_suffix}"
+        scores.append(Score(unscored_name, Aggregation(count_present), higher_is_better=False))
 
     for level in LEVELS:
-        yield from Score(f"{level}_f1", aggregations["f1"]).worst_and_best()
-    yield Score("without_references", TOTAL, higher_is_better=False)
+        scores += _declare_detection_score(level, "f1").worst_and_best()
+    scores.append(Score("without_references", TOTAL, higher_is_better=False))
     # A sample holds the numbers of the flagged segments, and results hold their count.
-    yield Score("flagged", Aggregation(_count_flagged), higher_is_better=None)
+    scores.append(Score("flagged", Aggregation(_count_flagged), higher_is_better=None))
+    return scores
+
+
+def _declare_detection_score(
+    level: str, measure: str, domain_suffix: str = "", label: str = ""
+) -> Score:
+    """Declare how well the judge finds errors at one level: ``segment_f1_wk`` or ``response_f1``.
+
+    Args:
+        level: ``segment`` or ``response``.
+        measure: One of `MEASURES`, such as ``f1``.
+        domain_suffix: ``_wk`` for the responses of this domain. Empty for all responses.
+        label: The name in tables. Empty if tables do not show the score.
+    """
+    # The four counts of all responses are added up, and the score is computed from the sums.
+    pooled_score = PooledScore(
+        lambda totals: detection_scores(totals)[measure],
+        DETECTION_INTERVALS[measure],
+        partial(count_detection_clusters, measure),
+    )
+    name = f"{level}_{measure}{domain_suffix}"
+    return Score(name, pooled_score.aggregation(), SHARE, label)
 
 
 SCORES = tuple(_declare_scores())
