@@ -114,8 +114,8 @@ def read_word(text: str, words: Sequence[str]) -> int:
     if not readings:
         # Only a text without an answer is read for the doubts in its first sentence.
         first_sentence = _SENTENCE_END.split(answer)[0]
-        is_hedged = first_verdict(first_sentence) == "unsure"
-        raise NoClearAnswerError(HEDGED if is_hedged else f"none of {', '.join(words)} alone")
+        _check_not_hedged(first_sentence)
+        raise NoClearAnswerError(f"none of {', '.join(words)} alone")
 
     answered_words = {reading.word for reading in readings}
     if len(answered_words) > 1:
@@ -209,33 +209,52 @@ def _read_truth(statement: str) -> _Reading | None:
 
 
 def _read_judging_sentence(statement: str) -> _Reading | None:
-    """Read whether the first sentence of a statement calls the sentence in question true or false.
+    """Read True or False from a first sentence such as "The claim is wrong".
 
     Example:
-        ``The sentence is not true: ...`` says False, and ``Nothing in it is wrong`` says True.
+        ``I checked: the claim is wrong. It was 1902.`` gives the word ``False`` with the
+        explanation `` is wrong. It was 1902.``, which is the text behind "the claim". ``Nothing in
+        it is wrong`` gives ``True``.
+
+    Args:
+        statement: What the model wrote, which may go on after the first sentence.
 
     Returns:
-        The word and what stands behind the subject of the first sentence, or None if the sentence
-        does not say.
+        The word and its explanation, or None if the first sentence judges nothing.
 
     Raises:
-        NoClearAnswerError: The sentence is hedged or a question.
+        NoClearAnswerError: The first sentence is hedged, or it is a question.
     """
     sentence = _SENTENCE_END.split(statement)[0]
-    if first_verdict(sentence) == "unsure":
-        raise NoClearAnswerError(HEDGED)
+    # Doubts count wherever they stand: "Perhaps the claim is true".
+    _check_not_hedged(sentence)
     subject = _SUBJECT.search(sentence)
     if subject is None:
         return None
-    # The text that is read begins with the subject: "Nothing" makes "wrong" mean right.
-    verdict = first_verdict(sentence[subject.start() :])
+
+    # The subject belongs to the judgement: "Nothing" makes "Nothing is wrong" mean right.
+    judgement = sentence[subject.start() :]
+    _check_not_hedged(judgement)
+    verdict = first_verdict(judgement)
     if verdict is None:
         return None
     is_question = statement.startswith("?", len(sentence))
-    if verdict == "unsure" or is_question:
+    if is_question:
         raise NoClearAnswerError(HEDGED)
-    word = "True" if verdict == "right" else "False"
-    return _Reading(word, statement[subject.end() :])
+    return _Reading(
+        word="True" if verdict == "right" else "False",
+        explanation=statement[subject.end() :],
+    )
+
+
+def _check_not_hedged(text: str) -> None:
+    """Check that the first judging phrase of a text is not a doubt such as "mostly true".
+
+    Raises:
+        NoClearAnswerError: The phrase is a doubt.
+    """
+    if first_verdict(text) == "unsure":
+        raise NoClearAnswerError(HEDGED)
 
 
 def _read_letter(statement: str, words: Sequence[str]) -> _Reading | None:
@@ -263,7 +282,8 @@ def _read_letter(statement: str, words: Sequence[str]) -> _Reading | None:
         return _Reading(opening[1].upper(), statement[opening.end() :])
 
     line, _, further_lines = statement.partition("\n")
-    if first_verdict(line) == "unsure" or re.search(rf"\b{letter} or {letter}\b", line):
+    _check_not_hedged(line)
+    if re.search(rf"\b{letter} or {letter}\b", line):
         raise NoClearAnswerError(HEDGED)
     return _read_named_letter(line, further_lines, single_letter)
 
