@@ -72,6 +72,7 @@ _PUBLISHED = SOURCES[:4]  # Each file of generations comes before the file of de
 _BLOBS = ",".join(source.blob for source in _PUBLISHED)
 _STEP_CONFIGS = load_yaml(__package__, "steps.yaml")
 _SEED = 0
+_ALL_NAMES = "ALL"  # the key of the scores over the responses about all names
 
 
 @dataclass(frozen=True)
@@ -627,7 +628,7 @@ def scores_from_counts(counts: Sequence[float]) -> dict[str, float]:
 class StepCounts(NamedTuple):
     """The decisions of a step, counted."""
 
-    counts_per_name: list[list[int]]
+    outcomes_per_name: list[list[int]]
     """For each name, how often each of the four outcomes occurs, in the order tp, fp, fn, tn."""
 
     unscored: JsonObject
@@ -764,38 +765,41 @@ class StepTrial:
                 released decision counts as right.
 
         Returns:
-            An object with three members. ``scores`` has the scores of the judge, and what it did
-            not decide. ``intervals`` has the 95% interval of each score. ``baselines`` has the
-            scores of a guess.
+            The content of a certificate:
+
+            - ``scores``: the scores of the judge under ``ALL``, and under ``unscored`` how much it
+              did not decide, and why
+            - ``intervals``: the 95% interval of each score of the judge, by the score's name
+            - ``baselines``: the scores of the step's baseline, by the baseline's name
 
         Raises:
             BackendDownError: The judge cannot be reached, or has no decision at all.
         """
-        counts = self._count_outcomes(self.ask(judge), rulings)
-        if not counts.counts_per_name:
+        outcomes_per_name, unscored = self._count_outcomes(self.ask(judge), rulings)
+        if not outcomes_per_name:
             raise BackendDownError(
-                f"judge {judge.name}: no verdict on any of {counts.unscored['responses']}"
-                f" responses: {', '.join(counts.unscored['reasons'])}; there is nothing to certify"
+                f"judge {judge.name}: no verdict on any of {unscored['responses']}"
+                f" responses: {', '.join(unscored['reasons'])}; there is nothing to certify"
             )
-        intervals = {
-            score: _INTERVAL_BY_SCORE[score](counts.counts_per_name)
-            for score in self.config["scores"]
+
+        judge_scores = self._total_scores(outcomes_per_name)
+        intervals = {}
+        for score_name in self.config["scores"]:
+            compute_interval = _INTERVAL_BY_SCORE[score_name]
+            intervals[score_name] = compute_interval(outcomes_per_name)
+        return {
+            "scores": {_ALL_NAMES: judge_scores, "unscored": unscored},
+            "intervals": intervals,
+            "baselines": {self.config["baseline"]: self._score_baseline()},
         }
 
-        # A judge should be better than a guess, such as that every fact is supported.
-        guesses = list(map(self.step.guess, self._biographies))
-        guess_counts = self._count_outcomes(guesses)
-        return {
-            # ALL stands for the responses about all names.
-            "scores": {
-                "ALL": self._total_scores(counts.counts_per_name),
-                "unscored": counts.unscored,
-            },
-            "intervals": intervals,
-            "baselines": {
-                self.config["baseline"]: self._total_scores(guess_counts.counts_per_name)
-            },
-        }
+    def _score_baseline(self) -> dict[str, float | None]:
+        """Return the scores of the step's guess, such as that every fact is supported.
+
+        They show readers of a certificate what a judge has to surpass.
+        """
+        guesses = [self.step.guess(biography) for biography in self._biographies]
+        return self._total_scores(self._count_outcomes(guesses).outcomes_per_name)
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
         """Return the hashes of the prompts that the step asks the judge with, by their names."""
@@ -815,8 +819,7 @@ class StepTrial:
         Returns:
             The names of columns, the rows, and the notes below the table.
         """
-        # ALL stands for the responses about all names.
-        scores = certificate["scores"]["ALL"]
+        scores = certificate["scores"][_ALL_NAMES]
         baseline = self.config["baseline"]
         baseline_scores = certificate["baselines"][baseline]
         rows = []
@@ -864,7 +867,7 @@ class StepTrial:
                 decisions_by_name[name] += decisions
 
         return StepCounts(
-            counts_per_name=[_count_decisions(group) for group in decisions_by_name.values()],
+            outcomes_per_name=[_count_decisions(group) for group in decisions_by_name.values()],
             unscored={
                 "responses": num_unscored_responses,
                 "items": reasons.total(),
@@ -898,18 +901,18 @@ class StepTrial:
                     decision_by_id[decision_id] = decision
             yield cases[0].biography.generation.name, decision_by_id
 
-    def _total_scores(self, counts_per_name: Sequence[Sequence[int]]) -> dict[str, float | None]:
+    def _total_scores(self, outcomes_per_name: Sequence[Sequence[int]]) -> dict[str, float | None]:
         """Add up the counts of all names and compute the scores of the step from the totals.
 
         Args:
-            counts_per_name: For each name the numbers of true positives, false positives, false
+            outcomes_per_name: For each name the numbers of true positives, false positives, false
                 negatives and true negatives, in this order.
 
         Returns:
             The four totals under ``tp``, ``fp``, ``fn`` and ``tn``, and the scores. None for a
             score that is not defined.
         """
-        totals = [float(sum(column)) for column in zip(*counts_per_name, strict=True)]
+        totals = [float(sum(column)) for column in zip(*outcomes_per_name, strict=True)]
         scores = scores_from_counts(totals)
         result: dict[str, float | None] = dict(zip(_OUTCOMES, totals, strict=True))
         for score_name in self.config["scores"]:
