@@ -78,7 +78,7 @@ class JointReply(Reply):
 
 
 @dataclass
-class _Draft:
+class _QuestionedResponse:
     """A response about which the judge is asked part by part, with the replies so far."""
 
     biography: JudgedBiography
@@ -154,8 +154,13 @@ class _Draft:
             # If a sentence repeats a fact, the fact keeps its first individual.
             self.individual_by_fact.setdefault(fact, individual)
 
-    def finish(self) -> JudgedBiography:
-        """Return the response with its facts, its groups and the pages that the judge named."""
+    def judged_biography(self) -> JudgedBiography:
+        """Return the response with its facts, its groups and the pages that the judge named.
+
+        A response that the judge was not asked about is returned unchanged.
+        """
+        if not self.parts:
+            return self.biography
         if self.problem or not self.individual_by_fact:
             return replace(self.biography, problem=self.problem or NO_FACTS)
         facts = sorted(self.individual_by_fact, key=lambda fact: fact.sentence)
@@ -192,8 +197,12 @@ def decompose_and_group(
 ) -> list[JudgedBiography]:
     """Ask the judge for the facts, individuals and pages of each response in one question.
 
-    A long response is asked about in several parts, which begin with paragraphs. The later
-    questions show the individuals that were found before.
+    If a response is too long for one question, the judge is asked about one part of it after the
+    other. Each question shows the individuals whom the judge found in the earlier parts.
+
+    Example:
+        A response of two parts and one of a single part take two calls of the judge: the first asks
+        about the first part of both, and the second about the second part of the long response.
 
     Args:
         judge: The judge to ask.
@@ -206,31 +215,51 @@ def decompose_and_group(
         The responses with their facts and groups. Both ``links`` and ``named_pages`` are the pages
         that the judge named. A response without a usable reply has a ``problem``.
     """
-    drafts = []
     max_words = judge.config.fit_context(MAX_WORDS_PER_QUESTION)
+    responses = []
     for biography in biographies:
-        parts = (
-            split_into_parts(biography.generation.output, max_words) if biography.is_answer else []
-        )
-        drafts.append(_Draft(biography, parts, variables_of(biography.generation)))
+        parts = []
+        if biography.is_answer:
+            parts = split_into_parts(biography.generation.output, max_words)
+        further_variables = variables_of(biography.generation)
+        responses.append(_QuestionedResponse(biography, parts, further_variables))
 
-    num_rounds = max((len(draft.parts) for draft in drafts), default=0)
-    # Each round asks about the next part of every response, so that requests run in parallel.
-    for part_index in range(num_rounds):
-        asked_drafts = [draft for draft in drafts if draft.needs_part(part_index)]
-        replies = judge.ask_typed(
-            PROMPT,
-            reply_type,
-            [draft.prompt_variables(part_index) for draft in asked_drafts],
-            "taking responses apart",
-            problem_with_reply,
-            samples=1,
-            max_tokens=judge.config.fit_context(MAX_TOKENS),
-        )
-        # One sample was asked for, so each question has one reply.
-        for draft, (reply,) in zip(asked_drafts, replies, strict=True):
-            draft.add_reply(reply, part_index)
-    return [draft.finish() if draft.parts else draft.biography for draft in drafts]
+    # The questions about one part of all responses run in parallel. The next part has to wait,
+    # since its questions show individuals from the replies.
+    num_parts_of_longest = max((len(response.parts) for response in responses), default=0)
+    for part_index in range(num_parts_of_longest):
+        responses_to_ask = [response for response in responses if response.needs_part(part_index)]
+        _ask_about_part(judge, responses_to_ask, part_index, reply_type)
+    return [response.judged_biography() for response in responses]
+
+
+def _ask_about_part(
+    judge: Judge,
+    responses: Sequence[_QuestionedResponse],
+    part_index: int,
+    reply_type: type[JointReply] | type[SplitReply],
+) -> None:
+    """Ask the judge about one part of each response, and add the replies to the responses.
+
+    Args:
+        judge: The judge to ask.
+        responses: The responses that have such a part.
+        part_index: The number of the part, counted from 0.
+        reply_type: `SplitReply` if each response is about one subject.
+    """
+    replies_by_response = judge.ask_typed(
+        PROMPT,
+        reply_type,
+        [response.prompt_variables(part_index) for response in responses],
+        description="taking responses apart",
+        check=problem_with_reply,
+        samples=1,
+        max_tokens=judge.config.fit_context(MAX_TOKENS),
+    )
+    for response, replies in zip(responses, replies_by_response, strict=True):
+        # One sample was asked for, so there is one reply.
+        (reply,) = replies
+        response.add_reply(reply, part_index)
 
 
 def split_into_parts(output: str, max_words: int = MAX_WORDS_PER_QUESTION) -> list[range]:
