@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import pkgutil
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -142,6 +142,14 @@ def set_filters(task: Task, filters: Sequence[FilterEnsemble]) -> None:
     task._scorers = [
         scorer_class(name=ensemble.name, filter=ensemble, metrics=[]) for ensemble in filters
     ]
+
+
+@contextmanager
+def filters_kept(task: Task) -> Iterator[None]:
+    """Give a task the filters back that it had before a ``with`` block."""
+    filters = list(task._filters)
+    yield
+    set_filters(task, filters)
 
 
 def score_rows(

@@ -22,6 +22,7 @@ from lm_factuality.ground.secrets import without_secrets
 from lm_factuality.harness import evaluation, thinking
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import (
+    filters_kept,
     filters_of,
     lm_eval_part,
     row_arguments,
@@ -285,15 +286,16 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     def override_metric(self, metric_name: str) -> None:
         """Replace all metrics of the task by a single one of lm_eval.
 
-        lm_eval calls this in a run with ``--predict_only``. The metric is called ``bypass`` then,
-        and nothing is scored.
+        lm_eval calls this in a run with ``--predict_only``, in which responses are stored and not
+        scored.
+
+        Args:
+            metric_name: The metric of lm_eval: ``bypass``, which computes nothing.
         """
-        filters = list(self._filters)
-        # lm_eval 0.5 chooses a scorer by this type, and knows only its own.
-        with replaced(self, OUTPUT_TYPE=self.config.output_type):
+        # lm_eval 0.5 replaces the filters together with the metrics. It chooses a scorer by the
+        # output type, and knows no scorer for the type that the suite gives to generations.
+        with filters_kept(self), replaced(self, OUTPUT_TYPE=self.config.output_type):
             super().override_metric(metric_name)
-        # lm_eval 0.5 replaces the filters together with the metrics.
-        set_filters(self, filters)
         self.only_predicts = metric_name == "bypass"
 
     @property
