@@ -26,6 +26,10 @@ from lm_factuality.harness.requests import Encoded, Encoder
 REQUEST_TYPE = "scored_rolling"
 
 
+class _UnscorableTextError(ValueError):
+    """The model cannot score a text. The message says why."""
+
+
 class _CutText(NamedTuple):
     """A text that was cut into windows."""
 
@@ -105,37 +109,63 @@ def windows(
 
 
 def _cut_into_windows(lm: TemplateLM, encoder: Encoder, instance: Instance) -> _CutText:
-    """Tokenize the text of a request and cut it into windows.
+    """Tokenize the text of a request and cut it into windows, as `windows` explains.
 
     Args:
         lm: The model.
         encoder: The model's encoder.
         instance: A request, with arguments as in `scored_rolling`.
+
+    Returns:
+        The windows. A text that the model cannot score has a problem instead of windows, so that
+        the run goes on with the other texts.
     """
     text, window, stride = instance.args
     window_size = encoder.input_limit(window)
+    try:
+        tokens = _tokenize_text(lm, encoder, text)
+    except _UnscorableTextError as error:
+        return _CutText(window_size, problem=str(error))
+
+    # A window needs at least one token of context, which bounds the stride.
+    step = window_size // 2 if stride is None else min(stride, window_size - 1)
+    requests_in_tokens = []
+    for context, scored_tokens in windows(lm.prefix_token_id, tokens, window_size, step):
+        request = Encoded(
+            context=context,
+            continuation=scored_tokens,
+            # The context fits into the window, so the model sees all of it.
+            truncated=False,
+            source=instance,
+            window=window,
+        )
+        requests_in_tokens.append(request)
+    return _CutText(window_size, requests_in_tokens)
+
+
+def _tokenize_text(lm: TemplateLM, encoder: Encoder, text: str) -> list[int]:
+    """Return the tokens of a text, without the model's first token in front.
+
+    Raises:
+        _UnscorableTextError: The model is not causal or has no first token, or the text is empty.
+    """
     if lm.backend != "causal":
-        return _CutText(window_size, problem="an encoder-decoder reads no text from left to right")
+        raise _UnscorableTextError("an encoder-decoder reads no text from left to right")
     if not text.strip():
-        return _CutText(window_size, problem="the document is empty")
+        raise _UnscorableTextError("the document is empty")
     first_token = lm.prefix_token_id
     if first_token is None:
-        problem = "the tokenizer has no first token, so nothing comes before the text"
-        return _CutText(window_size, problem=problem)
+        raise _UnscorableTextError(
+            "the tokenizer has no first token, so nothing comes before the text"
+        )
 
     tokens = encoder.tokenize(text)
     # Some tokenizers put the first token in front themselves.
     if tokens[:1] == [first_token]:
         tokens = tokens[1:]
     if not tokens:
-        return _CutText(window_size, problem="the document has no tokens")
-
-    # A window needs at least one token of context, which bounds the stride.
-    step = window_size // 2 if stride is None else min(stride, window_size - 1)
-    text_windows = []
-    for context, scored_tokens in windows(first_token, tokens, window_size, step):
-        text_windows.append(Encoded(context, scored_tokens, False, instance, window))
-    return _CutText(window_size, text_windows)
+        raise _UnscorableTextError("the document has no tokens")
+    return tokens
 
 
 def _score_text(text: _CutText, scores: Sequence[ScoredContinuation]) -> ScoredText:
