@@ -47,7 +47,7 @@ FAULTS: Mapping[str, Fault] = {
         "replies lost",
         [_JUDGE],
         "judges/judge.py",
-        {"for last_arrival in arrivals:": "for last_arrival in list(arrivals):"},
+        {"for last_answer in answers:": "for last_answer in list(answers):"},
     ),
     "answers of a model are stored after use": Fault(
         "replies lost",

@@ -128,7 +128,7 @@ def test_answers_are_judged_by_a_search_service(judge_answers, service, tmp_path
     path.write_text("ask,reply\nWhat is Grayport?,Grayport is a harbour town.\n")
     hits = searxng_hits("https://a.example/x")
     hits["results"][0]["content"] = "Grayport is a harbour town."
-    service.script = lambda _ask: Answer(hits)
+    service.script = lambda _request: Answer(hits)
 
     judge_answers(path, *COLUMNS, "--search", str(search_form(service, tmp_path)))
 
@@ -144,14 +144,14 @@ def test_a_search_query_has_the_words_of_the_question_and_the_fact(
 
     judge_answers(path, *COLUMNS, "--search", str(search_form(service, tmp_path)))
 
-    assert [ask.query for ask in service.asks] == ["Grayport Grayport harbour town"]
+    assert [request.query for request in service.requests] == ["Grayport Grayport harbour town"]
 
 
 def test_fact_with_a_failed_search_is_unscored_with_the_reason(
     judge_answers, service, answers, tmp_path
 ):
     """A fact must not count as wrong because a service is busy."""
-    service.script = lambda _ask: Answer("busy", status=503)
+    service.script = lambda _request: Answer("busy", status=503)
 
     judge_answers(answers, *COLUMNS, "--search", str(search_form(service, tmp_path)))
 
