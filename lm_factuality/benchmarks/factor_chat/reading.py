@@ -226,7 +226,7 @@ def _read_judging_sentence(statement: str) -> _Reading | None:
         NoClearAnswerError: The first sentence is hedged, or it is a question.
     """
     sentence = _SENTENCE_END.split(statement)[0]
-    # Doubts count wherever they stand: "Perhaps the claim is true".
+    # A doubt may also stand before the subject: "Perhaps the claim is true".
     _check_not_hedged(sentence)
     subject = _SUBJECT.search(sentence)
     if subject is None:
