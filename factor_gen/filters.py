@@ -33,7 +33,7 @@ DIGITS = 4
 _DTYPE = "float32"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class FilterStage:
     """The stage that rejects contradictions that are less likely than the completion.
 

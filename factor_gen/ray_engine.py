@@ -107,7 +107,7 @@ class RayEngine:
             actor = actor_class.remote(self._settings, self._opener)
             # An actor joins the queue when it has opened its stage. One that the cluster has no
             # room for never does, and so is never given a shard.
-            opening = actor.open.remote(group.names[0]).future()
+            opening = actor.prepare.remote(group.names[0]).future()
             # The default value keeps this actor for the callback, which runs after the loop.
             opening.add_done_callback(lambda _, actor=actor: idle_actors.put(actor))
         return idle_actors

@@ -208,7 +208,7 @@ def take_turns(groups: Iterable[Sequence[Item]]) -> list[Item]:
     ordered: list[Item] = []
     # A group without further items contributes None, which is left out.
     for turn in zip_longest(*groups):
-        ordered += filter(None, turn)
+        ordered += [item for item in turn if item is not None]
     return ordered
 
 

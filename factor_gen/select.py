@@ -72,7 +72,7 @@ _UNFINISHED_WORDS = (
 _UNFINISHED_LINE = re.compile(rf"(?:,|\b(?:{_UNFINISHED_WORDS.replace(' ', '|')}))[ \t\r]*\n\s*\Z")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SelectStage:
     """The stage that draws a sentence of each document.
 

@@ -96,7 +96,7 @@ def group_stages(settings: BuildSettings) -> list[StageGroup]:
     return [StageGroup(has_model, list(names)) for has_model, names in groups]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class StageRunner:
     """Takes the examples of shards through stages, and opens each stage when it is first needed."""
 
@@ -119,6 +119,13 @@ class StageRunner:
                 stage.share_spending_limit(self._spending_limits)
             self._stages[name] = stage
         return self._stages[name]
+
+    def prepare(self, name: str) -> None:
+        """Open a stage before its first shard, without returning it.
+
+        Ray would send what an actor returns to another process, which a stage cannot be.
+        """
+        self.open(name)
 
     def run(
         self, names: Sequence[str], shard_number: int, examples: Sequence[Example]

@@ -33,7 +33,7 @@ _PRONOUNS = re.compile(
 _LINK_WORDS = read_first_column(DATA / "links.txt")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TypesStage:
     """The stage that sets ``Example.types``, the error types that a completion can be edited for.
 

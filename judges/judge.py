@@ -468,7 +468,8 @@ def _group_by_subject(items: Sequence[ItemT], num_subjects: int) -> list[list[It
     if not num_subjects:
         return []
     size = len(items) // num_subjects
-    return [list(items[start : start + size]) for start in range(0, len(items), size)]
+    starts = [number * size for number in range(num_subjects)]
+    return [list(items[start : start + size]) for start in starts]
 
 
 @dataclass

@@ -69,7 +69,7 @@ class AnswerStore:
         Raises:
             DataError: The file cannot be opened, or is not an answer store.
         """
-        self.path = Path(path or default_store())
+        self.path = default_store() if path is None else Path(path)
         # Each opened store is an owner of leases, also within one process.
         self._owner = uuid.uuid4().hex
         self._owner_lock = self._lock_of(self._owner)

@@ -23,7 +23,7 @@ DTYPE = torch.float32
 _CONTRADICTION_LABELS = ("contradiction", "contradictory", "contradicts", "contradict", "contra")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class NliCheck:
     """The check that asks a model of natural language inference (section 3.2.3 of the paper).
 

@@ -73,7 +73,7 @@ def open_contradiction_stage(
     return ContradictionStage(None)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ContradictionStage:
     """The stage that rejects candidates which may be true together with the completion."""
 

@@ -142,7 +142,10 @@ class ClaimTrial:
 
     def _judge_claims(self, judge: Judge) -> list[_JudgedClaim]:
         """Ask a judge about all claims, and return each claim with its answer, in order."""
-        return list(map(_JudgedClaim, self.claims, self.ask(judge)))
+        answers = self.ask(judge)
+        return [
+            _JudgedClaim(claim, answer) for claim, answer in zip(self.claims, answers, strict=True)
+        ]
 
     def measure(self, judge: Judge, rulings: Rulings = NO_RULINGS) -> JsonObject:
         """Measure how often the verdicts of a judge agree with the labels of the claims.

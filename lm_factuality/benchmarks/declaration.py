@@ -172,7 +172,7 @@ class Score:
     @property
     def column(self) -> Column:
         """The column of a table that shows this score."""
-        return Column(self.title_with_unit, self.note or None, numeric=True)
+        return Column(self.title_with_unit, numeric=True, title=self.note or None)
 
 
 def first_k(metadata: Mapping[str, Any]) -> int | None:
@@ -466,7 +466,7 @@ class JudgeRole:
     make_method: Callable[[Mapping[str, Any]], JudgedMethod]
     """Makes the method from the settings in a task's metadata."""
 
-    steps: tuple[JudgedStep, ...]
+    steps: tuple[JudgedStep, ...] = ()
     """The steps that the judge decides. A certificate can apply to each."""
 
     prompts: Path | None = None

@@ -38,7 +38,8 @@ _MAX_LEGEND_COLUMNS = 3
 _LONGEST_LABEL = 30  # characters; the beginning of a longer label is cut off
 _MOST_TICKS = 7  # of an axis
 _MARGIN = 0.2  # beyond the outermost points, as a share of their distance
-# An axis from 1 to 2.56, which is 1.6 squared, has at least one of the ticks 1, 2 and 5.
+# An axis whose end is at least 2.56 (1.6 squared) times its start always has a tick, i.e. 1, 2 or 5
+# times a power of ten.
 _MIN_LOGARITHMIC_MARGIN = 1.6  # the factor beyond the outermost points of a logarithmic axis
 # In a plot of rows, which are 1 apart: gaps between rows tell them apart, and the dots of a row are
 # so close that readers see that they belong together.

@@ -397,16 +397,18 @@ class Keeper:
         for _, context, continuation in requests:
             # The last number says where the continuation begins.
             numbers = array("i", [*context, *continuation, len(context)])
-            # A client announces an answer under the first part of its request, here the hash.
-            hashed_requests.append(((_digest(numbers.tobytes()),), context, continuation))
+            # A client announces an answer under the first part of its request, here the arguments
+            # under which the answer is stored.
+            stored_arguments = (_digest(numbers.tobytes()),)
+            hashed_requests.append((stored_arguments, context, continuation))
 
         def ask(indices: Sequence[int]) -> Sequence[Any]:
             asked_requests = [hashed_requests[index] for index in indices]
             return score(asked_requests, disable_tqdm=self._hides_own_bar(disable_tqdm), **options)
 
-        hashes = [request_hash for request_hash, _, _ in hashed_requests]
+        stored_requests = [stored_arguments for stored_arguments, _, _ in hashed_requests]
         batches = None if self._is_client else self._token_batches(requests)
-        return self.answer("loglikelihood", hashes, ask, batches, disable_tqdm)
+        return self.answer("loglikelihood", stored_requests, ask, batches, disable_tqdm)
 
     def answer(
         self,

@@ -8,7 +8,7 @@ import pytest
 from judges.templates import Prompts, register_prompts
 from lm_factuality import benchmarks
 from lm_factuality.benchmarks import all_benchmarks, all_sources, find_benchmark
-from lm_factuality.benchmarks.declaration import Data, Page, Score
+from lm_factuality.benchmarks.declaration import Data, JudgeRole, Page, Score
 from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.scores.statistics import MEAN
@@ -193,3 +193,10 @@ def test_all_judged_methods_name_their_arguments_alike(method):
 
     for judged_method in _subclasses(JudgedMethod):
         assert list(signature(getattr(judged_method, method)).parameters) == names, judged_method
+
+
+def test_a_judge_without_certified_steps_can_be_declared():
+    """The guide on new benchmarks names `steps` only for results that say what is certified."""
+    role = JudgeRole(make_method=FACTOR.kind.format)
+
+    assert role.steps == ()

@@ -14,7 +14,7 @@ from bench.factor_gen.scale import write_documents
 from factor_gen.config import load_build
 from factor_gen.pipeline import build
 from factor_gen.settings import BuildSettings, FilterSettings, GenerateSettings
-from factor_gen.stages import STAGES, StageError, StageGroup, group_stages
+from factor_gen.stages import STAGES, StageError, StageGroup, StageRunner, group_stages
 from tests.factor_gen.corpora import contents, write_corpus
 from tests.factor_gen.killed import build_until
 from tests.factor_gen.tiny_stages import TROUBLE, open_tiny, open_troubled, trouble
@@ -263,3 +263,15 @@ def test_a_build_killed_between_two_finished_files_goes_on_and_writes_the_same_f
     build(replace(settings, workers=1), out, opener=open_tiny)
 
     assert contents(out) == expected_files
+
+
+def test_preparing_a_stage_opens_it_once_and_returns_nothing(settings: BuildSettings) -> None:
+    """Ray pickles what an actor returns, and a stage that asks a model cannot be pickled."""
+    opened = []
+    runner = StageRunner(settings, lambda _settings, name: opened.append(name))
+
+    result = runner.prepare("generate")
+    runner.prepare("generate")
+
+    assert result is None
+    assert opened == ["generate"]

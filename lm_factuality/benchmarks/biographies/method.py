@@ -336,7 +336,10 @@ class AmbigBio(JudgedMethod):
             len(biography.sentences) if biography.is_answer else 0 for biography in biographies
         ]
         replies_by_response = split_into_groups(replies, num_replies)
-        return list(map(_add_facts, biographies, replies_by_response))
+        return [
+            _add_facts(biography, replies_of_response)
+            for biography, replies_of_response in zip(biographies, replies_by_response, strict=True)
+        ]
 
     def decomposing_variables(self, biographies: Sequence[JudgedBiography]) -> list[JsonObject]:
         """Return the variables of the prompt about each sentence of each response.
