@@ -182,7 +182,7 @@ def network(site) -> Network:
     limits = Limits(
         request_seconds=2,
         connect_seconds=1,
-        read_seconds=0.5,
+        read_seconds=1.5,
         max_bytes=200_000,
         max_redirects=3,
         max_pages=3,
