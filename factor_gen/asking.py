@@ -11,7 +11,7 @@ from typing import Any
 
 from factor_gen.records import Example, ModelUse
 from judges.answers import Answer, Prices
-from judges.budget import SpendingLimit
+from judges.budget import SpendingLimit, shared_spending_limit
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge, Plan, open_backend
 from judges.store import AnswerStore
@@ -50,9 +50,7 @@ class AskingStage(abc.ABC):
             limits: The limits of the judges that other stages ask, to which that of this one is
                 added.
         """
-        # A configuration holds mappings, so it cannot be the key of a dictionary.
-        key = repr(self._config)
-        self._spending_limit = limits.setdefault(key, SpendingLimit(self._config.max_cost))
+        self._spending_limit = shared_spending_limit(limits, self._config)
 
     @cached_property
     def _judge(self) -> Judge:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -82,6 +82,24 @@ class SpendingLimit:
             else:
                 # Subtracting floats would leave a remainder of about 1e-17.
                 self._reserved = 0.0
+
+
+def shared_spending_limit(
+    limits: MutableMapping[str, SpendingLimit], config: JudgeConfig, num_processes: int = 1
+) -> SpendingLimit:
+    """Return the limit that all judges with the same configuration share.
+
+    Args:
+        limits: The limits so far, to which a new one is added.
+        config: The configuration of the judge. Without ``max_cost``, there is no limit.
+        num_processes: How many processes of a run divide ``max_cost`` evenly.
+    """
+    # A configuration holds mappings, so it cannot be the key of a dictionary.
+    key = repr(config)
+    if key not in limits:
+        max_cost = None if config.max_cost is None else config.max_cost / num_processes
+        limits[key] = SpendingLimit(max_cost)
+    return limits[key]
 
 
 class RateLimiter:

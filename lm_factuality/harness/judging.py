@@ -21,7 +21,7 @@ from lm_eval.api.filter import Filter, FilterEnsemble
 
 from judges import LEXICAL
 from judges.backends.server import require_key
-from judges.budget import SpendingLimit
+from judges.budget import shared_spending_limit
 from judges.certificates import find_certificates
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge
@@ -193,7 +193,11 @@ class Judging(Filter):  # type: ignore[misc]
             The verdicts, and a failure if requests got no answer and no document has a verdict. If
             some documents have a verdict, a warning is logged instead.
         """
-        with Judge.open(self.config, self.store, _shared_spending_limit(self.config)) as judge:
+        # All tasks of this run with the same judge share its limit.
+        spending_limit = shared_spending_limit(
+            current_run().spending_limits, self.config, _world_size()
+        )
+        with Judge.open(self.config, self.store, spending_limit) as judge:
             verdicts: list[Verdict] = self.method.judge(judge, docs, responses)
             usage = judge.usage
         self.metadata["judge_usage"] = dataclasses.asdict(usage)
@@ -457,22 +461,6 @@ def load_named_judge(task: str, judge: str) -> JudgeConfig:
             " off)"
         )
     return load_judge_config(judge or LEXICAL)
-
-
-def _shared_spending_limit(config: JudgeConfig) -> SpendingLimit:
-    """Return the spending limit that all tasks of this run with the same judge share.
-
-    Args:
-        config: The judge's configuration. Its ``max_cost`` is divided evenly among the processes of
-            the run; None sets no limit.
-    """
-    limits = current_run().spending_limits
-    # A configuration holds mappings, so it cannot be the key of a dictionary.
-    key = repr(config)
-    if key not in limits:
-        max_cost = None if config.max_cost is None else config.max_cost / _world_size()
-        limits[key] = SpendingLimit(max_cost)
-    return limits[key]
 
 
 def _world_size() -> int:
