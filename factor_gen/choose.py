@@ -218,9 +218,10 @@ def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Ca
         first_by_type.setdefault(candidate.type, candidate)
     first_of_types = first_by_type.values()
     by_priority = sorted(candidates, key=lambda candidate: candidate not in first_of_types)
+    kept_candidates = by_priority[:limit]
 
     # The candidates that are kept return to their random order.
-    return [candidate for candidate in candidates if candidate in by_priority[:limit]]
+    return [candidate for candidate in candidates if candidate in kept_candidates]
 
 
 class _SelectionRank(NamedTuple):

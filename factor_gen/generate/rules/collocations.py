@@ -204,10 +204,11 @@ def _find_collocations(words: Sequence[str]) -> Iterator[Collocation]:
         if word in _BREAKS:
             previous = None
         # Marks and function words such as "the" have no stem, and no companions.
-        content_word = ContentWord(position, stem(word))
-        if not content_word.stem:
+        word_stem = stem(word)
+        if not word_stem:
             continue
 
+        content_word = ContentWord(position, word_stem)
         if previous is not None and position - previous.position <= _LONGEST_DISTANCE:
             yield Collocation(previous, f"_ {content_word.stem}")
             yield Collocation(content_word, f"{previous.stem} _")
